@@ -1,0 +1,19 @@
+"""The benchmarks there are: one row each, imported on use."""
+
+import importlib
+from typing import cast
+
+from envs.base import Benchmark, unknown_name
+
+BENCHMARKS: dict[str, str] = {
+    "bfcl-v3": "envs.bfcl.benchmark:BFCLv3",
+}
+"""Benchmark name -> `module:Class` of its `Benchmark`. The Gymnasium id is `harness/<name>`."""
+
+
+def load(name: str) -> Benchmark:
+    """The benchmark of this name; InputError with the near names for one that isn't there."""
+    if name not in BENCHMARKS:
+        raise unknown_name("benchmark", name, BENCHMARKS)
+    module, attribute = BENCHMARKS[name].split(":")
+    return cast(Benchmark, getattr(importlib.import_module(module), attribute)())
