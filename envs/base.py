@@ -9,7 +9,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import gymnasium
 
@@ -64,8 +64,6 @@ class HarnessEnv(gymnasium.Env[tuple[Message, ...], Action]):
     never both true. Same seed and same actions give the same bytes. `step` before `reset` or after the end raises
     RuntimeError.
     """
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(self, task: str, settings: EnvSettings | None = None) -> None:
         self.settings = settings or EnvSettings()

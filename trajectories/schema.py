@@ -117,9 +117,7 @@ class Action(Record):
 
     def message(self) -> Message:
         """The action as it stands in the conversation from now on."""
-        return Message(
-            role="assistant", content=self.content, reasoning=self.reasoning, tool_calls=self.tool_calls
-        )
+        return Message(role="assistant", content=self.content, reasoning=self.reasoning, tool_calls=self.tool_calls)
 
 
 CallError = Literal["unknown_tool", "bad_arguments", "tool_error", "exception", "not_executed"]
@@ -264,10 +262,10 @@ class Trajectory(Record):
 
     def messages(self) -> tuple[Message, ...]:
         """The whole conversation in order, actions included."""
-        parts = [self.opening]
+        said = list(self.opening)
         for step in self.steps:
-            parts.append((step.action.message(), *step.observation))
-        return tuple(message for part in parts for message in part)
+            said += (step.action.message(), *step.observation)
+        return tuple(said)
 
     def content_bytes(self) -> bytes:
         """The trajectory as canonical JSON without what depends on the clock: equal episodes, equal bytes."""
