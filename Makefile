@@ -1,0 +1,43 @@
+# Every target works in a fresh clone: what it needs is set up first, into .venv and .cache.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+export PYTHONUNBUFFERED := 1
+
+.PHONY: eval test setup check format oracle data parity kills speed overhead store-bench real-model clean
+
+eval: .venv/.ready ## a small leaderboard over the bundled sample tasks
+	@$(BIN)/harness data pull bfcl-v3 || echo "The BFCL-v3 wheel could not be pulled: its multi-turn samples are left out." >&2
+	$(BIN)/harness eval -b bfcl-v3 --split sample -a scripted:oracle -a scripted:random -a scripted:nop
+
+test: .venv/.ready oracle
+	$(PYTEST) -n 2 --dist loadgroup
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all]"
+	touch $@
+
+check: .venv/.ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: .venv/.ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+oracle: .venv/.ready ## upstream's own checkers in a venv of their own, for the parity tests
+	$(BIN)/python tests/parity/build_oracle.py
+
+parity: oracle ## the long form of the parity proofs
+	HARNESS_MUTANTS=50000 HARNESS_MT_MUTANTS=4000 $(PYTEST) tests/parity --timeout 3600
+
+kills: .venv/.ready ## the long form of the crash proofs
+	HARNESS_KILLS=25 $(PYTEST) tests/faults --timeout 3600
+
+clean:
+	rm -rf .venv .oracle .cache
