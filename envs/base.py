@@ -190,6 +190,8 @@ class Benchmark(Protocol):
     profiles: tuple[str, ...]
     headline: str
     """Name of the `Score` that ranks agents."""
+    unwinnable: frozenset[str]
+    """Ids of tasks that the official grader passes for no answer, however right: scores are shown with and without."""
 
     def unavailable(self, split: str) -> str | None:
         """Why this machine can't run the split (no data, no sandbox), in one sentence with the way out; None: it can."""

@@ -101,6 +101,8 @@ class Usage(Record):
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """How many of the completion tokens were reasoning."""
     cached_tokens: int | None = None
     cost_usd: float | None = None
 
