@@ -1,0 +1,183 @@
+"""The BFCL-v3 tasks as rows: loaded once per data folder, shared, and read only.
+
+`test` is the official split, from the data of the last `harness data pull bfcl-v3`. `sample` is the handful of
+self-written tasks in `envs/samples/bfcl/`, which has the layout of the wheel's own data folder.
+One row of a question file: {"id": "simple_0", "question": [[{"role": "user", "content": "..."}]], "function": [...]}.
+Questions and answers are joined by id, where upstream joins by position after sorting: on the pinned data the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from envs import data
+from envs.base import unknown_name
+from envs.bfcl.source import (
+    CATEGORIES,
+    CLASS_FILES,
+    DATA,
+    has_answers,
+    index_of,
+    question_file,
+    read_lines,
+)
+from trajectories.failures import InputError
+from trajectories.schema import digest
+
+SPLITS = ("test", "sample")
+SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "bfcl"
+PULL_FIRST = "run 'harness data pull bfcl-v3'"
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One task. `functions` of a multi-turn row are the documents of all involved classes, held-out ones included.
+
+    `question` has one list of messages a turn, empty in a reveal turn. `ground_truth` is None where upstream has no
+    answers; for multi-turn it has one list of call strings a turn, else one `{name: {parameter: allowed}}` a call.
+    `held_out` maps a turn's index to the names that are revealed in it.
+    """
+
+    id: str
+    category: str
+    language: str
+    question: list[list[dict[str, Any]]]
+    functions: list[dict[str, Any]]
+    ground_truth: list[Any] | None
+    held_out: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    initial_config: dict[str, Any] = field(default_factory=dict[str, Any])
+    involved_classes: tuple[str, ...] = ()
+
+    @property
+    def multi_turn(self) -> bool:
+        return self.category.startswith("multi_turn")
+
+    @property
+    def long_context(self) -> bool:
+        return "long_context" in self.category
+
+    @cached_property
+    def digest(self) -> str:
+        """Over all that an episode or a grade depends on; keys of upstream's that nobody reads don't count."""
+        parts = (self.id, self.question, self.functions, self.ground_truth)
+        held_out = {str(turn): names for turn, names in self.held_out.items()}
+        return digest([*parts, held_out, self.initial_config, self.involved_classes])
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The rows of one split, sorted as upstream sorts: by category name, then by the number in the id.
+
+    `missing` says in one sentence each what this copy of the data can't offer, and the way out.
+    """
+
+    rows: Mapping[str, Row]
+    version: str
+    categories: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def load(split: str = "test") -> Dataset:
+    """All rows of a split. InputError for an unknown split, and for `test` where nothing is pulled."""
+    if split not in SPLITS:
+        raise unknown_name("split", split, SPLITS)
+    pulled = data.current("bfcl-v3")
+    if split == "sample":
+        return _load_samples(pulled.path if pulled else None)
+    if pulled is None:
+        raise InputError(f"The BFCL-v3 data is not pulled: {PULL_FIRST}.")
+    return _load_pulled(pulled)
+
+
+@lru_cache(maxsize=4)
+def _load_samples(pulled: Path | None) -> Dataset:
+    hashes = {
+        path.relative_to(SAMPLES).as_posix(): data.file_sha256(path)
+        for path in SAMPLES.rglob("*")
+        if path.suffix == ".json"
+    }
+    return _read(SAMPLES, f"samples:{data.tree_sha256(hashes)[:8]}", pulled)
+
+
+@lru_cache(maxsize=4)
+def _load_pulled(pulled: data.Pulled) -> Dataset:
+    return _read(pulled.path / DATA, pulled.version, pulled.path)
+
+
+def _read(folder: Path, version: str, pulled: Path | None) -> Dataset:
+    """Read a data folder; function documents that it lacks come from the pulled data."""
+    documents = _Documents(folder, pulled / DATA if pulled else None)
+    rows: list[Row] = []
+    missing: list[str] = []
+    for category in CATEGORIES:
+        found, reason = _read_category(folder, category, documents)
+        rows += found
+        missing += [reason] if reason else []
+    rows.sort(key=lambda row: (row.category, index_of(row.id)))
+    present = {row.category for row in rows}
+    categories = tuple(category for category in CATEGORIES if category in present)
+    return Dataset({row.id: row for row in rows}, version, categories, tuple(missing))
+
+
+class _Documents:
+    """The function documents of the simulators, read once per class."""
+
+    def __init__(self, *folders: Path | None) -> None:
+        self._folders = [folder / "multi_turn_func_doc" for folder in folders if folder]
+        self._read: dict[str, list[dict[str, Any]] | None] = {}
+
+    def of(self, classes: list[str]) -> list[dict[str, Any]] | None:
+        """The documents of all classes in their order, None if one has none."""
+        found = [self._of_class(name) for name in classes]
+        return None if None in found else [document for documents in found for document in documents or ()]
+
+    def _of_class(self, name: str) -> list[dict[str, Any]] | None:
+        if name not in self._read:
+            stem = CLASS_FILES.get(name)
+            paths = [folder / f"{stem}.json" for folder in self._folders]
+            path = next((path for path in paths if path.is_file()), None)
+            self._read[name] = [value for _, value in read_lines(path)] if path else None
+        return self._read[name]
+
+
+def _read_category(folder: Path, category: str, documents: _Documents) -> tuple[list[Row], str | None]:
+    """The rows of one category, and why it or a part of it is missing."""
+    questions = folder / Path(question_file(category)).name
+    answers = folder / "possible_answer" / questions.name
+    if not questions.is_file():
+        return [], f"No questions of {category}: {PULL_FIRST} for all of them."
+    if has_answers(category) and not answers.is_file():
+        return [], f"No answers of {category}, so it can't be graded: {PULL_FIRST} for all of them."
+    truths = {value["id"]: value["ground_truth"] for _, value in read_lines(answers)} if has_answers(category) else {}
+    records = [value for _, value in read_lines(questions)]
+    if not category.startswith("multi_turn"):
+        return [_single_turn(record, category, truths) for record in records], None
+    rows = [_multi_turn(record, category, truths, documents) for record in records]
+    kept = [row for row in rows if row is not None]
+    lost = len(rows) - len(kept)
+    return kept, f"{lost} tasks of {category} lack their function documents: {PULL_FIRST}." if lost else None
+
+
+def _single_turn(record: dict[str, Any], category: str, truths: dict[str, Any]) -> Row:
+    language = {"java": "Java", "javascript": "JavaScript"}.get(category, "Python")
+    return Row(record["id"], category, language, record["question"], record["function"], truths.get(record["id"]))
+
+
+def _multi_turn(record: dict[str, Any], category: str, truths: dict[str, Any], documents: _Documents) -> Row | None:
+    functions = documents.of(record["involved_classes"])
+    if functions is None:
+        return None
+    held_out = {int(turn): list(names) for turn, names in record.get("missed_function", {}).items()}
+    return Row(
+        record["id"],
+        category,
+        "Python",
+        record["question"],
+        functions,
+        truths[record["id"]],
+        held_out,
+        record["initial_config"],
+        tuple(record["involved_classes"]),
+    )
