@@ -1,0 +1,241 @@
+"""Intervals and estimators: pure functions of arrays. Randomness is a generator that is passed in.
+
+Two questions, two resamplings:
+
+- `ClusterBootstrap` resamples *tasks* (whole clusters of them, with all their attempts): how much would the score move
+  on another set of tasks of the same kind? The noise of the attempts is part of it, since it comes along with the tasks.
+- `attempts_interval` keeps the tasks and resamples the *attempts* of each: how much would the score move if the same
+  tasks were played again with other seeds?
+
+Both draw one fewer than there are (Rao and Wu 1988), which makes the variance of the resampled mean equal to the
+unbiased estimate also where few are there: plain resampling of 2 attempts would give half of it. SciPy's `bootstrap`
+has neither this, nor clusters, nor strata that share them. What SciPy has (Wilson, the hypergeometric law) is SciPy's.
+A stratum in which all values are equal looks certain to any bootstrap: use `wilson` for a single binary mean.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEVEL = 0.95
+RESAMPLES = 2000
+_CHUNK = 2_000_000  # drawn counts held at a time: 16 MB
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def percentile_interval(replicates: Floats, level: float = LEVEL) -> Interval:
+    """The middle `level` of resampled values, a 1-d array."""
+    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def wilson(passed: int, n: int, level: float = LEVEL) -> Interval:
+    """Wilson's score interval of a share of independent yes-or-no outcomes; ValueError for n = 0."""
+    if n < 1:
+        raise ValueError("A share of no outcomes has no interval: n must be at least 1.")
+    found = stats.binomtest(passed, n).proportion_ci(level, method="wilson")
+    return Interval(float(found.low), float(found.high))
+
+
+def is_binary(values: ArrayLike) -> bool:
+    """Whether all values are 0 or 1."""
+    array = np.asarray(values, dtype=float)
+    return bool(np.isin(array, (0.0, 1.0)).all())
+
+
+def indices(labels: Iterable[Hashable]) -> tuple[Ints, int]:
+    """Labels as integers from 0 in order of first appearance, and how many different ones there are."""
+    seen: dict[Hashable, int] = {}
+    codes = [seen.setdefault(label, len(seen)) for label in labels]
+    return np.asarray(codes, dtype=np.int64), len(seen)
+
+
+def _chunks(resamples: int, width: int) -> Iterator[int]:
+    """Numbers of resamples that add up to `resamples`, each few enough that its draws, `width` a resample, fit."""
+    most = max(1, _CHUNK // width)
+    while resamples > 0:
+        yield min(most, resamples)
+        resamples -= most
+
+
+class ClusterBootstrap:
+    """Resamples clusters of observations, and gives the mean of each stratum in every resample.
+
+    `values`, `clusters` and `strata` are of one length, an entry for each observation; a stratum's mean weighs its
+    observations alike. Strata that share no cluster are resampled apart, so that each keeps its number of clusters;
+    those that share some (the same dialogue in four variants) are resampled together. A group with a single cluster
+    can't be resampled: it stays as it is, and `fixed` says so. ValueError for no observations or NaN.
+    """
+
+    def __init__(self, values: ArrayLike, clusters: Sequence[Hashable], strata: Sequence[Hashable]) -> None:
+        scores = np.asarray(values, dtype=float)
+        if not len(scores) or np.isnan(scores).any() or not len(scores) == len(clusters) == len(strata):
+            raise ValueError("A bootstrap needs values, clusters and strata of one length, at least 1, and no NaN.")
+        self.strata = list(dict.fromkeys(strata))
+        cluster_of, n_clusters = indices(clusters)
+        stratum_of, _ = indices(strata)
+        shape = (n_clusters, len(self.strata))
+        self._sums, self._sizes = np.zeros(shape), np.zeros(shape)
+        np.add.at(self._sums, (cluster_of, stratum_of), scores)
+        np.add.at(self._sizes, (cluster_of, stratum_of), 1.0)
+        self._groups = _linked(self._sizes > 0)
+        self.means: Floats = self._sums.sum(0) / self._sizes.sum(0)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether nothing can be resampled: each group of strata has a single cluster."""
+        return all(len(rows) == 1 for rows, _ in self._groups)
+
+    def replicates(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> Floats:
+        """Resampled means, (resamples, strata) in the order of `strata`."""
+        result = np.tile(self.means, (resamples, 1))
+        for rows, columns in self._groups:
+            if len(rows) > 1:
+                result[:, columns] = self._group(rows, columns, rng, resamples)
+        return result
+
+    def _group(self, rows: Ints, columns: Ints, rng: np.random.Generator, resamples: int) -> Floats:
+        block = np.ix_(rows, columns)
+        sums, sizes = self._sums[block], self._sizes[block]
+        parts: list[Floats] = []
+        for size in _chunks(resamples, len(rows)):
+            counts = rng.multinomial(len(rows) - 1, np.full(len(rows), 1 / len(rows)), size=size).astype(float)
+            with np.errstate(invalid="ignore"):
+                parts.append(counts @ sums / (counts @ sizes))
+        found = np.concatenate(parts)
+        # A resample may miss a stratum that few of the shared clusters reach: it then says nothing about it.
+        return np.where(np.isnan(found), self.means[columns], found)
+
+
+def _linked(member: NDArray[np.bool_]) -> list[tuple[Ints, Ints]]:
+    """Splits a (clusters, strata) table of memberships into its unconnected blocks: (cluster rows, stratum columns)."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    n_clusters, n_strata = member.shape
+    rows, columns = np.nonzero(member)
+    n = n_clusters + n_strata
+    graph = csr_array((np.ones(len(rows)), (rows, columns + n_clusters)), shape=(n, n))
+    count, labels = connected_components(graph, directed=False)
+    halves = labels[:n_clusters], labels[n_clusters:]
+    return [(np.flatnonzero(halves[0] == label), np.flatnonzero(halves[1] == label)) for label in range(count)]
+
+
+def mean_interval(
+    values: ArrayLike, clusters: Sequence[Hashable], *, rng: np.random.Generator, level: float = LEVEL
+) -> Interval | None:
+    """Interval of the plain mean on another set of tasks.
+
+    Wilson's where every value is 0 or 1 and a cluster of its own, else by `ClusterBootstrap`. None for one cluster.
+    """
+    scores = np.asarray(values, dtype=float)
+    if len(set(clusters)) == len(scores) and len(scores) > 1 and is_binary(scores):
+        return wilson(int(scores.sum()), len(scores), level)
+    bootstrap = ClusterBootstrap(scores, clusters, [0] * len(scores))
+    return None if bootstrap.fixed else percentile_interval(bootstrap.replicates(rng)[:, 0], level)
+
+
+def attempts_interval(
+    values: ArrayLike,
+    tasks: Sequence[Hashable],
+    *,
+    rng: np.random.Generator,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+) -> Interval | None:
+    """Interval of the mean over tasks of each task's mean, if the same tasks were played again with other seeds.
+
+    One value and one task label for each attempt. None where no task has a second attempt; a task with a single one
+    adds no noise of its own, which makes the interval too narrow if there are many such.
+    """
+    scores = np.asarray(values, dtype=float)
+    codes, n_tasks = indices(tasks)
+    counts = np.bincount(codes, minlength=n_tasks)
+    if not (counts > 1).any():
+        return None
+    ordered = scores[np.argsort(codes, kind="stable")]
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    total = np.zeros(resamples)
+    for k in np.unique(counts):
+        table = ordered[starts[counts == k][:, None] + np.arange(k)]
+        total += _resampled_sums(table, rng, resamples)
+    return percentile_interval(total / n_tasks, level)
+
+
+def _resampled_sums(table: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+    """For (tasks, k) values the sum over tasks of the mean of k - 1 drawn attempts, `resamples` times."""
+    n_tasks, k = table.shape
+    if k == 1:
+        return np.full(resamples, table.sum())
+    parts: list[Floats] = []
+    rows = np.arange(n_tasks)[:, None]
+    for size in _chunks(resamples, table.size):
+        drawn = rng.integers(0, k, size=(size, n_tasks, k - 1))
+        parts.append(table[rows, drawn].mean(2).sum(1))
+    return np.concatenate(parts)
+
+
+def pass_at_k(passed: ArrayLike, attempts: ArrayLike, k: int) -> Floats:
+    """For each task the chance that at least one of k attempts passes: 1 - C(n - c, k) / C(n, k).
+
+    Unbiased for c passes among n >= k independent attempts; NaN where n < k. Source: Chen et al. 2021, eq. 1.
+    """
+    return 1.0 - _draw_all(np.asarray(attempts) - np.asarray(passed), attempts, k)
+
+
+def pass_hat_k(passed: ArrayLike, attempts: ArrayLike, k: int) -> Floats:
+    """For each task the chance that all of k attempts pass: C(c, k) / C(n, k).
+
+    Unbiased for c passes among n >= k independent attempts; NaN where n < k. Source: Yao et al. 2024 (tau-bench).
+    """
+    return _draw_all(passed, attempts, k)
+
+
+def _draw_all(good: ArrayLike, n: ArrayLike, k: int) -> Floats:
+    """The chance that k drawn of n without return are all among the good ones."""
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}.")
+    good_, n_ = np.broadcast_arrays(np.asarray(good, dtype=np.int64), np.asarray(n, dtype=np.int64))
+    enough = n_ >= k
+    chance = stats.hypergeom.pmf(k, np.where(enough, n_, k), np.where(enough, good_, 0), k)
+    return np.where(enough, np.clip(chance, 0.0, 1.0), np.nan)
+
+
+class LinearForm(NamedTuple):
+    """A function of S numbers as `offset + numbers @ weights`: offset (K,), weights (S, K)."""
+
+    offset: Floats
+    weights: Floats
+
+    def __call__(self, points: Floats) -> Floats:
+        return self.offset + points @ self.weights
+
+
+def linear_form(function: Callable[[Floats], Floats], size: int, rng: np.random.Generator) -> LinearForm | None:
+    """Writes a function from S to K numbers as a linear form, from S + 1 calls; None where it is not one.
+
+    Two more calls at random points of [0, 1] decide, to 1e-9: score tables are means of means, and a resampled table
+    then costs a matrix product instead of a call for each resample.
+    """
+    offset = function(np.zeros(size))
+    weights = np.stack([function(row) - offset for row in np.eye(size)])
+    form = LinearForm(offset, weights)
+    points = rng.random((2, size))
+    exact = np.stack([function(point) for point in points])
+    return form if np.allclose(form(points), exact, rtol=0, atol=1e-9) else None
+
+
+def apply_rows(function: Callable[[Floats], Floats], rows: Floats, rng: np.random.Generator) -> Floats:
+    """The function of every row, (R, S) to (R, K): through its `linear_form` where it has one, else by R calls."""
+    form = linear_form(function, rows.shape[1], rng)
+    return form(rows) if form else np.stack([function(row) for row in rows])
