@@ -201,6 +201,8 @@ class Failure(Record):
     """The exception's class name."""
     message: Text
     traceback: Text | None = None
+    retry_after_s: float | None = None
+    """Seconds after which the other side said it may be tried again."""
 
     @property
     def ours(self) -> bool:
