@@ -148,6 +148,8 @@ class Prediction(NamedTuple):
     task_id: str
     attempt: int
     output: Any
+    written_id: str | None = None
+    """The id as the file writes it, where a file of another version names the task otherwise; None: as `task_id`."""
 
 
 class GradedRow(NamedTuple):
@@ -197,6 +199,17 @@ class Benchmark(Protocol):
         """Why this machine can't run the split (no data, no sandbox), in one sentence with the way out; None: it can."""
         ...
 
+    def missing(self, split: str) -> Sequence[str]:
+        """What an available split lacks here (a part of the data), one sentence each with the way out."""
+        ...
+
+    def resolve(self, settings: EnvSettings, split: str) -> EnvSettings:
+        """The settings that episodes of this split really have: what a run records, and `make(...).settings` says too.
+
+        InputError for settings that the benchmark or this machine can't honour.
+        """
+        ...
+
     def data_version(self, split: str) -> str:
         """Names the data that is in use: a pinned version, or `custom:` and 8 digits."""
         ...
@@ -211,6 +224,10 @@ class Benchmark(Protocol):
 
     def verdicts(self, trajectory: Trajectory) -> dict[str, Verdict]:
         """Grades a stored trajectory anew, without a model: what `Env.verdicts` said at its end, by today's code."""
+        ...
+
+    def known(self, task_id: str) -> bool:
+        """Whether some split that this machine can read has the task."""
         ...
 
     def read_predictions(self, path: Path, options: Mapping[str, str]) -> Iterator[Prediction]:

@@ -16,4 +16,4 @@ def load(name: str) -> Benchmark:
     if name not in BENCHMARKS:
         raise unknown_name("benchmark", name, BENCHMARKS)
     module, attribute = BENCHMARKS[name].split(":")
-    return cast(Benchmark, getattr(importlib.import_module(module), attribute)())
+    return cast("Benchmark", getattr(importlib.import_module(module), attribute)())

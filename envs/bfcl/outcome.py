@@ -1,4 +1,4 @@
-"""What a checker says of one prediction."""
+"""What goes into a checker and what comes out of it."""
 
 from typing import Any, NamedTuple
 
@@ -9,3 +9,13 @@ class Outcome(NamedTuple):
     valid: bool
     error_type: str | None = None
     detail: dict[str, Any] = {}  # noqa: RUF012 - read only, by convention of NamedTuple defaults
+
+
+class RawOutput(NamedTuple):
+    """A model's raw output on one task, in upstream's form (see `grading.py`).
+
+    `underscores`: the model saw names with `_` for each dot, so upstream's checker expects those.
+    """
+
+    value: Any
+    underscores: bool = False
