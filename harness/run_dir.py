@@ -10,12 +10,11 @@ RUN_DIR/lock                held by the process that plays or changes the run
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationError
 
@@ -288,12 +287,3 @@ def _writing(path: Path) -> Generator[None]:
         if error.errno in _NOT_WRITABLE:
             raise InputError(f"Can't write to {str(path)!r} ({error.strerror}): name another folder by -o.") from None
         raise InfrastructureError(f"Can't write to {str(path)!r}: {error.strerror}.") from None
-
-
-def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Where two JSON values differ, each as `path old, now new`."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in sorted({*old, *new}):
-            yield from differences(old.get(name), new.get(name), f"{path}.{name}" if path else str(name))
-    elif old != new:
-        yield f"{path} was {json.dumps(old, ensure_ascii=False)}, now {json.dumps(new, ensure_ascii=False)}"
