@@ -4,7 +4,7 @@ Two questions, two resamplings:
 
 - `ClusterBootstrap` resamples *tasks* (whole clusters of them, with all their attempts): how much would the score move
   on another set of tasks of the same kind? The noise of the attempts is part of it, since it comes along with the tasks.
-- `attempts_interval` keeps the tasks and resamples the *attempts* of each: how much would the score move if the same
+- `AttemptBootstrap` keeps the tasks and resamples the *attempts* of each: how much would the score move if the same
   tasks were played again with other seeds?
 
 Both draw one fewer than there are (Rao and Wu 1988), which makes the variance of the resampled mean equal to the
@@ -77,7 +77,7 @@ class ClusterBootstrap:
     can't be resampled: it stays as it is, and `fixed` says so. ValueError for no observations or NaN.
     """
 
-    def __init__(self, values: ArrayLike, clusters: Sequence[Hashable], strata: Sequence[Hashable]) -> None:
+    def __init__(self, values: ArrayLike, clusters: Sequence[Hashable], strata: Sequence[str]) -> None:
         scores = np.asarray(values, dtype=float)
         if not len(scores) or np.isnan(scores).any() or not len(scores) == len(clusters) == len(strata):
             raise ValueError("A bootstrap needs values, clusters and strata of one length, at least 1, and no NaN.")
@@ -141,35 +141,39 @@ def mean_interval(
     scores = np.asarray(values, dtype=float)
     if len(set(clusters)) == len(scores) and len(scores) > 1 and is_binary(scores):
         return wilson(int(scores.sum()), len(scores), level)
-    bootstrap = ClusterBootstrap(scores, clusters, [0] * len(scores))
+    bootstrap = ClusterBootstrap(scores, clusters, [""] * len(scores))
     return None if bootstrap.fixed else percentile_interval(bootstrap.replicates(rng)[:, 0], level)
 
 
-def attempts_interval(
-    values: ArrayLike,
-    tasks: Sequence[Hashable],
-    *,
-    rng: np.random.Generator,
-    level: float = LEVEL,
-    resamples: int = RESAMPLES,
-) -> Interval | None:
-    """Interval of the mean over tasks of each task's mean, if the same tasks were played again with other seeds.
+class AttemptBootstrap:
+    """Keeps the tasks and resamples the attempts of each; gives the mean of each stratum in every resample.
 
-    One value and one task label for each attempt. None where no task has a second attempt; a task with a single one
-    adds no noise of its own, which makes the interval too narrow if there are many such.
+    `values`, `tasks` and `strata` are of one length, an entry for each attempt; all attempts of a task are of one
+    stratum. A stratum's mean weighs its tasks alike, each by the mean of its attempts. A task with a single attempt adds no
+    noise of its own: the interval is too narrow if there are many such; `fixed` says whether there are no others.
     """
-    scores = np.asarray(values, dtype=float)
-    codes, n_tasks = indices(tasks)
-    counts = np.bincount(codes, minlength=n_tasks)
-    if not (counts > 1).any():
-        return None
-    ordered = scores[np.argsort(codes, kind="stable")]
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    total = np.zeros(resamples)
-    for k in np.unique(counts):
-        table = ordered[starts[counts == k][:, None] + np.arange(k)]
-        total += _resampled_sums(table, rng, resamples)
-    return percentile_interval(total / n_tasks, level)
+
+    def __init__(self, values: ArrayLike, tasks: Sequence[Hashable], strata: Sequence[str]) -> None:
+        scores = np.asarray(values, dtype=float)
+        self.strata = list(dict.fromkeys(strata))
+        task_of, n_tasks = indices(tasks)
+        order = np.argsort(task_of, kind="stable")
+        self._ordered = scores[order]
+        self._counts = np.bincount(task_of, minlength=n_tasks)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._stratum_of_task = indices(strata)[0][order][self._starts]
+        self.fixed = bool((self._counts == 1).all())
+
+    def replicates(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> Floats:
+        """Resampled means, (resamples, strata) in the order of `strata`."""
+        result = np.zeros((resamples, len(self.strata)))
+        for stratum in range(len(self.strata)):
+            member = self._stratum_of_task == stratum
+            for k in np.unique(self._counts[member]):
+                starts = self._starts[member & (self._counts == k)]
+                result[:, stratum] += _resampled_sums(self._ordered[starts[:, None] + np.arange(k)], rng, resamples)
+            result[:, stratum] /= member.sum()
+        return result
 
 
 def _resampled_sums(table: Floats, rng: np.random.Generator, resamples: int) -> Floats:
@@ -177,8 +181,8 @@ def _resampled_sums(table: Floats, rng: np.random.Generator, resamples: int) -> 
     n_tasks, k = table.shape
     if k == 1:
         return np.full(resamples, table.sum())
-    parts: list[Floats] = []
     rows = np.arange(n_tasks)[:, None]
+    parts: list[Floats] = []
     for size in _chunks(resamples, table.size):
         drawn = rng.integers(0, k, size=(size, n_tasks, k - 1))
         parts.append(table[rows, drawn].mean(2).sum(1))
@@ -225,14 +229,14 @@ def linear_form(function: Callable[[Floats], Floats], size: int, rng: np.random.
     """Writes a function from S to K numbers as a linear form, from S + 1 calls; None where it is not one.
 
     Two more calls at random points of [0, 1] decide, to 1e-9: score tables are means of means, and a resampled table
-    then costs a matrix product instead of a call for each resample.
+    then costs a matrix product instead of a call for each resample. A value that is always NaN stays NaN.
     """
     offset = function(np.zeros(size))
     weights = np.stack([function(row) - offset for row in np.eye(size)])
     form = LinearForm(offset, weights)
     points = rng.random((2, size))
     exact = np.stack([function(point) for point in points])
-    return form if np.allclose(form(points), exact, rtol=0, atol=1e-9) else None
+    return form if np.allclose(form(points), exact, rtol=0, atol=1e-9, equal_nan=True) else None
 
 
 def apply_rows(function: Callable[[Floats], Floats], rows: Floats, rng: np.random.Generator) -> Floats:

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evaluators import statistics
-from evaluators.statistics import ClusterBootstrap, attempts_interval, mean_interval, pass_at_k, pass_hat_k, wilson
+from evaluators.statistics import (
+    AttemptBootstrap,
+    ClusterBootstrap,
+    mean_interval,
+    pass_at_k,
+    pass_hat_k,
+    percentile_interval,
+    wilson,
+)
 
 SIMULATIONS = int(os.environ.get("HARNESS_SIMULATIONS", "400"))
 
@@ -126,22 +134,21 @@ def test_the_same_generator_gives_the_same_interval() -> None:
     )
 
 
-def test_attempts_that_agree_have_no_noise_and_single_attempts_no_interval() -> None:
-    assert attempts_interval([1, 1, 0, 0], list("aabb"), rng=generator()) == (0.5, 0.5)
-    assert attempts_interval([1, 0], list("ab"), rng=generator()) is None
+def test_attempts_that_agree_have_no_noise_and_single_attempts_nothing_to_draw_from() -> None:
+    agreeing = AttemptBootstrap([1, 1, 0, 0], list("aabb"), list("ssss"))
+    assert not agreeing.fixed
+    assert set(agreeing.replicates(generator(), 100)[:, 0]) == {0.5}
+    assert AttemptBootstrap([1, 0], list("ab"), list("ss")).fixed
 
 
 def test_the_noise_of_attempts_has_the_unbiased_variance_with_unequal_numbers_of_them() -> None:
-    values = np.array([0.0, 1.0, 0.2, 0.9, 0.4, 0.5])
-    tasks = ["a", "b", "a", "b", "b", "c"]
-    expected = (np.var([0.0, 0.2], ddof=1) / 2 + np.var([1.0, 0.9, 0.4], ddof=1) / 3) / 9
-    wide = attempts_interval(values, tasks, rng=generator(), level=0.5, resamples=20_000)
-    assert wide is not None
-    sums = statistics._resampled_sums(np.array([[0.0, 0.2]]), generator(), 20_000)
-    more = statistics._resampled_sums(np.array([[1.0, 0.9, 0.4]]), generator(1), 20_000)
-    assert (sums.var() + more.var()) / 9 == pytest.approx(expected, rel=0.05)
-    middle = (0.1 + 2.3 / 3 + 0.5) / 3
-    assert wide.low <= middle <= wide.high
+    values = [0.0, 1.0, 0.2, 0.9, 0.4, 0.5]
+    bootstrap = AttemptBootstrap(values, ["a", "b", "a", "b", "b", "c"], ["s", "t", "s", "t", "t", "t"])
+    replicates = bootstrap.replicates(generator(), 20_000)
+    assert bootstrap.strata == ["s", "t"]
+    assert replicates.mean(0) == pytest.approx([0.1, (2.3 / 3 + 0.5) / 2], abs=0.005)
+    assert replicates[:, 0].var() == pytest.approx(np.var([0.0, 0.2], ddof=1) / 2, rel=0.05)
+    assert replicates[:, 1].var() == pytest.approx(np.var([1.0, 0.9, 0.4], ddof=1) / 3 / 4, rel=0.05)
 
 
 def test_an_average_of_averages_is_a_linear_form() -> None:
@@ -206,15 +213,15 @@ def test_the_interval_over_attempts_covers_the_mean_of_the_same_tasks() -> None:
     hits = 0
     for _ in range(SIMULATIONS):
         values = rng.binomial(1, chance, size=(2, 80)).astype(float).ravel()
-        interval = attempts_interval(values, list(range(80)) * 2, rng=rng, resamples=1000)
-        assert interval is not None
+        bootstrap = AttemptBootstrap(values, list(range(80)) * 2, ["s"] * 160)
+        interval = percentile_interval(bootstrap.replicates(rng, 1000)[:, 0])
         hits += interval.low <= chance.mean() <= interval.high
     assert 0.92 <= hits / SIMULATIONS <= 0.98
 
 
 def test_a_benchmark_of_4441_tasks_is_resampled_2000_times_in_under_two_seconds_of_cpu() -> None:
     values = generator().binomial(1, 0.5, 4441).astype(float)
-    clusters, strata = list(range(4441)), [index % 17 for index in range(4441)]
+    clusters, strata = list(range(4441)), [str(index % 17) for index in range(4441)]
     start = time.process_time()
     ClusterBootstrap(values, clusters, strata).replicates(generator(), 2000)
     assert time.process_time() - start < 2
