@@ -58,6 +58,7 @@ def _stub(name: str, **attributes: Any) -> None:
 _stub("bfcl_eval.constants.model_config", MODEL_CONFIG_MAPPING=ModelConfigs())
 _stub("openai", OpenAI=object, RateLimitError=ConnectionError)
 
+import play  # noqa: E402
 import wire  # noqa: E402
 from bfcl_eval.constants.eval_config import POSSIBLE_ANSWER_PATH, PROMPT_PATH  # noqa: E402
 from bfcl_eval.eval_checker import eval_runner, eval_runner_helper  # noqa: E402
@@ -205,6 +206,14 @@ def execute_multi_turn(item: dict[str, Any]) -> Any:
         _drop_instances()
 
 
+def play_episode(item: dict[str, Any]) -> Any:
+    """{id, native, script: raw responses in order} -> {asked: messages and tools at each query, result}."""
+    try:
+        return play.play(prompts(category_of(item["id"]))[item["id"]], item["native"], item["script"], _fresh_model())
+    finally:
+        _drop_instances()
+
+
 def aggregate(item: dict[str, Any]) -> Any:
     """{scores: {category: {accuracy, total_count}}} -> {csv file: {column: cell}} of upstream's leaderboard."""
     folder = Path(SCRATCH.name) / f"board{next(NUMBERS)}"
@@ -251,6 +260,7 @@ OPERATIONS = {
         multi_turn_check,
         grade_multi_turn,
         execute_multi_turn,
+        play_episode,
         aggregate,
     )
 }
