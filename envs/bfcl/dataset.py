@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from envs import data
 from envs.base import unknown_name
+from envs.bfcl.simulator_code import Found, find
 from envs.bfcl.source import (
     CATEGORIES,
     CLASS_FILES,
@@ -49,6 +50,8 @@ class Row:
     held_out: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     initial_config: dict[str, Any] = field(default_factory=dict[str, Any])
     involved_classes: tuple[str, ...] = ()
+    simulators: Path | None = None
+    """The folder of upstream's simulator modules, for multi-turn rows; no part of the digest."""
 
     @property
     def multi_turn(self) -> bool:
@@ -85,14 +88,14 @@ def load(split: str = "test") -> Dataset:
         raise unknown_name("split", split, SPLITS)
     pulled = data.current("bfcl-v3")
     if split == "sample":
-        return _load_samples(pulled.path if pulled else None)
+        return _load_samples(pulled)
     if pulled is None:
         raise InputError(f"The BFCL-v3 data is not pulled: {PULL_FIRST}.")
     return _load_pulled(pulled)
 
 
 @lru_cache(maxsize=4)
-def _load_samples(pulled: Path | None) -> Dataset:
+def _load_samples(pulled: data.Pulled | None) -> Dataset:
     hashes = {
         path.relative_to(SAMPLES).as_posix(): data.file_sha256(path)
         for path in SAMPLES.rglob("*")
@@ -103,16 +106,16 @@ def _load_samples(pulled: Path | None) -> Dataset:
 
 @lru_cache(maxsize=4)
 def _load_pulled(pulled: data.Pulled) -> Dataset:
-    return _read(pulled.path / DATA, pulled.version, pulled.path)
+    return _read(pulled.path / DATA, pulled.version, pulled)
 
 
-def _read(folder: Path, version: str, pulled: Path | None) -> Dataset:
+def _read(folder: Path, version: str, pulled: data.Pulled | None) -> Dataset:
     """Read a data folder; function documents that it lacks come from the pulled data."""
-    documents = _Documents(folder, pulled / DATA if pulled else None)
+    tools = _Tools(find(pulled), _Documents(folder, pulled.path / DATA if pulled else None))
     rows: list[Row] = []
     missing: list[str] = []
     for category in CATEGORIES:
-        found, reason = _read_category(folder, category, documents)
+        found, reason = _read_category(folder, category, tools)
         rows += found
         missing += [reason] if reason else []
     rows.sort(key=lambda row: (row.category, index_of(row.id)))
@@ -142,19 +145,28 @@ class _Documents:
         return self._read[name]
 
 
-def _read_category(folder: Path, category: str, documents: _Documents) -> tuple[list[Row], str | None]:
+class _Tools(NamedTuple):
+    """What multi-turn rows need beside their own records."""
+
+    simulators: Found
+    documents: _Documents
+
+
+def _read_category(folder: Path, category: str, tools: _Tools) -> tuple[list[Row], str | None]:
     """The rows of one category, and why it or a part of it is missing."""
     questions = folder / Path(question_file(category)).name
     answers = folder / "possible_answer" / questions.name
     if not questions.is_file():
-        return [], f"No questions of {category}: {PULL_FIRST} for all of them."
+        return [], None if folder == SAMPLES else f"No questions of {category}: {PULL_FIRST} for all of them."
     if has_answers(category) and not answers.is_file():
         return [], f"No answers of {category}, so it can't be graded: {PULL_FIRST} for all of them."
     truths = {value["id"]: value["ground_truth"] for _, value in read_lines(answers)} if has_answers(category) else {}
     records = [value for _, value in read_lines(questions)]
     if not category.startswith("multi_turn"):
         return [_single_turn(record, category, truths) for record in records], None
-    rows = [_multi_turn(record, category, truths, documents) for record in records]
+    if tools.simulators.problem:
+        return [], f"{category} is left out. {tools.simulators.problem}"
+    rows = [_multi_turn(record, category, truths, tools) for record in records]
     kept = [row for row in rows if row is not None]
     lost = len(rows) - len(kept)
     return kept, f"{lost} tasks of {category} lack their function documents: {PULL_FIRST}." if lost else None
@@ -165,11 +177,10 @@ def _single_turn(record: dict[str, Any], category: str, truths: dict[str, Any]) 
     return Row(record["id"], category, language, record["question"], record["function"], truths.get(record["id"]))
 
 
-def _multi_turn(record: dict[str, Any], category: str, truths: dict[str, Any], documents: _Documents) -> Row | None:
-    functions = documents.of(record["involved_classes"])
+def _multi_turn(record: dict[str, Any], category: str, truths: dict[str, Any], tools: _Tools) -> Row | None:
+    functions = tools.documents.of(record["involved_classes"])
     if functions is None:
         return None
-    held_out = {int(turn): list(names) for turn, names in record.get("missed_function", {}).items()}
     return Row(
         record["id"],
         category,
@@ -177,7 +188,8 @@ def _multi_turn(record: dict[str, Any], category: str, truths: dict[str, Any], d
         record["question"],
         functions,
         truths[record["id"]],
-        held_out,
-        record["initial_config"],
-        tuple(record["involved_classes"]),
+        held_out={int(turn): list(names) for turn, names in record.get("missed_function", {}).items()},
+        initial_config=record["initial_config"],
+        involved_classes=tuple(record["involved_classes"]),
+        simulators=tools.simulators.folder,
     )

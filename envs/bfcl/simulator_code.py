@@ -1,0 +1,229 @@
+"""Upstream's simulator classes, loaded privately from the pulled wheel: never vendored, never on `sys.path`.
+
+Only files with the pinned sha256 are run (they were read: none of them opens a file, starts a process or uses the
+network; `subprocess` is imported and never used). A `World` executes them afresh in namespaces of its own, so nothing
+that they keep in module globals or default arguments can pass from one rollout to another; `sys.modules` is left
+alone, and a `bfcl_eval` that the user has installed is never looked at. Inside a world
+
+- the only modules are the eight that the files import, and builtins are those that they use: no `open`, no `eval`;
+- `datetime` reads timestamps as UTC, and "now" is the day on which the pinned wheel appeared, where upstream takes
+  the host's zone and clock (TravelAPI compares dates of birth with today);
+- sets iterate and print sorted, where upstream's order of strings changes with each process;
+- `mpmath` has one context per thread, where upstream sets the precision of the whole process.
+"""
+
+import ast
+import builtins
+import copy
+import datetime
+import decimal
+import hashlib
+import math
+import random
+import threading
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from envs import data
+from envs.bfcl.source import CLASS_FILES, SIMULATOR_MODULES, SIMULATORS
+from trajectories.failures import InputError
+
+_PINNED = {
+    "gorilla_file_system": "f5a9dc073fdaa13a119244342c145d3da035a165718c1941ce68b1a08be671a3",
+    "long_context": "5c9a5710115609c779e5b2ccb43f6ad58271ed96f2ea7a797edb0d65c385aa38",
+    "math_api": "abde32cc25e71b2ff3acf4d028a3c005b98409c174aba4abddbfe1c018afb9a8",
+    "message_api": "ff65c20ac7af5bf5f13048805b7a50fcf0a82eeb5922605b9343a022737f88cd",
+    "posting_api": "6436d6ba622acb3a3e425fc9f97992af2278d1819f743350a1326ed6e9b8af58",
+    "ticket_api": "3d74510e1ea1dd8e677fcc85457da7c7f4b38eae71a199b6bb48f32681ffc483",
+    "trading_bot": "69cd9b56229aedc251fbac507f84b70b9241ba2f3a96a19fab71b467c26bf07f",
+    "travel_booking": "2f020681b8ad4d6ad605c5d5dc81107f2aabed82219dcdaf016e5bd4753c4c7f",
+    "vehicle_control": "cfea31423d9ca954d9688aec1aedc91ad6e11eb0ba20f5b7c918df27515d9455",
+}
+_LONG_CONTEXT = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code.long_context"
+_BUILTINS = [
+    "Exception",
+    "KeyError",
+    "OverflowError",
+    "TypeError",
+    "ValueError",
+    "__build_class__",
+    "abs",
+    "any",
+    "bool",
+    "dict",
+    "dir",
+    "float",
+    "getattr",
+    "id",
+    "int",
+    "isinstance",
+    "len",
+    "list",
+    "max",
+    "min",
+    "object",
+    "range",
+    "reversed",
+    "round",
+    "sorted",
+    "str",
+    "sum",
+    "super",
+    "vars",
+    "zip",
+]
+NOW = datetime.datetime(2025, 8, 6)
+
+
+class Found(NamedTuple):
+    """Where the simulators lie, or one sentence that says why there are none."""
+
+    folder: Path | None
+    problem: str | None
+
+
+def find(pulled: data.Pulled | None) -> Found:
+    """The simulators of this data; where it has none, those of any other BFCL-v3 data that was ever pulled.
+
+    Simulators other than the pinned ones are code that nobody here has read: they are refused, and not replaced by
+    the pinned ones either, since the tasks beside them were made for them.
+    """
+    if pulled is not None and "simulators" not in pulled.missing:
+        return _pinned(pulled.path / SIMULATORS)
+    for other in data.installed("bfcl-v3"):
+        found = _pinned(other.path / SIMULATORS)
+        if found.folder:
+            return found
+    return Found(None, "No simulators for multi-turn tasks: run 'harness data pull bfcl-v3' once.")
+
+
+class World:
+    """Freshly executed simulator modules, loaded as they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._code = _compiled(folder)
+        self._modules: dict[str, types.SimpleNamespace] = {}
+        self._builtins = {name: getattr(builtins, name) for name in _BUILTINS}
+        self._builtins |= {"set": _SortedSet, "__import__": self._import}
+
+    def simulator(self, class_name: str) -> Any:
+        """A new instance without a scenario. KeyError for a class that is none of the eight."""
+        return getattr(self._module(CLASS_FILES[class_name]), class_name)()
+
+    def _module(self, stem: str) -> types.SimpleNamespace:
+        if stem not in self._modules:
+            namespace: dict[str, Any] = {"__name__": stem, "__builtins__": self._builtins}
+            exec(self._code[stem], namespace)  # noqa: S102 - pinned files only, see the module's docstring
+            self._modules[stem] = types.SimpleNamespace(**namespace)
+        return self._modules[stem]
+
+    def _import(self, name: str, *_: Any) -> Any:
+        if name == _LONG_CONTEXT:
+            return self._module("long_context")
+        if name not in _MODULES:
+            raise ImportError(f"A simulator may not import {name!r}.")
+        return _MODULES[name]
+
+
+class _SortedSet(set[Any]):
+    """A set whose order does not depend on the process."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__(), key=repr))
+
+    def __sub__(self, other: Any) -> "_SortedSet":
+        return _SortedSet(super().__sub__(other))
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(map(repr, self))}}}" if self else "set()"
+
+
+class _UtcDatetime(datetime.datetime):
+    """`datetime` on a machine in UTC whose clock stands still."""
+
+    @classmethod
+    def fromtimestamp(cls, timestamp: float, tz: datetime.tzinfo | None = None) -> Self:
+        moment = super().fromtimestamp(timestamp, tz or datetime.UTC)
+        return moment if tz else moment.replace(tzinfo=None)
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> Self:
+        return cls(NOW.year, NOW.month, NOW.day, tzinfo=tz)
+
+    @classmethod
+    def today(cls) -> Self:
+        return cls.now()
+
+    def timestamp(self) -> float:
+        return super().timestamp() if self.tzinfo else self.replace(tzinfo=datetime.UTC).timestamp()
+
+
+class _Mpmath(threading.local):
+    """What the simulators use of mpmath, on a context of this thread's own."""
+
+    def __init__(self) -> None:
+        import mpmath
+
+        self.mp = mpmath.MPContext()
+        self.log = self.mp.log
+
+
+class _LazyMpmath:
+    """Loads mpmath when the first logarithm is taken."""
+
+    def __init__(self) -> None:
+        self._contexts: _Mpmath | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._contexts is None:
+            self._contexts = _Mpmath()
+        return getattr(self._contexts, name)
+
+
+_MODULES: Mapping[str, Any] = {
+    "copy": copy,
+    "datetime": types.SimpleNamespace(datetime=_UtcDatetime, time=datetime.time, timedelta=datetime.timedelta),
+    "decimal": decimal,
+    "math": math,
+    "mpmath": _LazyMpmath(),
+    "random": random,
+    "subprocess": types.SimpleNamespace(),
+    "typing": typing,
+}
+
+
+@lru_cache(maxsize=8)
+def _pinned(folder: Path) -> Found:
+    try:
+        _compiled(folder)
+    except (OSError, InputError) as error:
+        reason = str(error) if isinstance(error, InputError) else "No simulators for multi-turn tasks"
+        return Found(None, f"{reason}: run 'harness data pull bfcl-v3'.")
+    return Found(folder, None)
+
+
+@lru_cache(maxsize=8)
+def _compiled(folder: Path) -> Mapping[str, types.CodeType]:
+    """The code of all modules. OSError where one is missing, InputError where it is not the pinned one."""
+    return {stem: _compile(folder / f"{stem}.py") for stem in SIMULATOR_MODULES}
+
+
+def _compile(path: Path) -> types.CodeType:
+    source = path.read_bytes()
+    if hashlib.sha256(source).hexdigest() != _PINNED[path.stem]:
+        raise InputError(f"The simulator {path.name} of this data is not the pinned one, and foreign code is not run")
+    tree = _StableSets().visit(ast.parse(source))
+    return compile(ast.fix_missing_locations(tree), f"<bfcl-v3 {path.name}>", "exec", dont_inherit=True)
+
+
+class _StableSets(ast.NodeTransformer):
+    """`{a, b}` becomes `set([a, b])`, where `set` is the world's own."""
+
+    def visit_Set(self, node: ast.Set) -> ast.AST:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name("set", ast.Load()), [ast.List(node.elts, ast.Load())], [])
+        return ast.copy_location(call, node)
