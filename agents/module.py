@@ -159,7 +159,7 @@ def _source(target: Any) -> dict[str, str]:
 
 
 def _kind(value: Any) -> str:
-    return f"a {type(value).__name__}" if not inspect.isclass(value) else f"the class {value.__name__}"
+    return f"of type {type(value).__name__}" if not inspect.isclass(value) else f"the class {value.__name__}"
 
 
 def _said(error: BaseException) -> str:
