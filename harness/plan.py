@@ -125,14 +125,13 @@ def _plan_benchmark(benchmark: Benchmark, tasks: Sequence[Task], options: EvalOp
     if options.profile not in benchmark.profiles:
         raise unknown_name(f"profile of {benchmark.name}:", options.profile, benchmark.profiles)
     split = split_of(benchmark, options)
+    settings = EnvSettings(mode=options.mode, profile=options.profile, texts=options.texts, max_steps=options.max_steps)
     return BenchmarkPlan(
         name=benchmark.name,
         env_version=benchmark.env_version,
         data=benchmark.data_version(split),
         split=split,
-        settings=EnvSettings(
-            mode=options.mode, profile=options.profile, texts=options.texts, max_steps=options.max_steps
-        ),
+        settings=benchmark.resolve(settings, split),
         categories=options.category,
         languages=options.language,
         globs=options.tasks,

@@ -132,7 +132,8 @@ class Lines:
             self.note(self._line())
 
     def note(self, sentence: str) -> None:
-        print(sentence, file=self._stream, flush=True)
+        self._stream.write(sentence + "\n")
+        self._stream.flush()
 
     def close(self) -> None:
         self.note(self._line())
@@ -154,7 +155,8 @@ class Silent:
         self._tally.add(played)
 
     def note(self, sentence: str) -> None:
-        print(sentence, file=self._stream, flush=True)
+        self._stream.write(sentence + "\n")
+        self._stream.flush()
 
     def close(self) -> None: ...
 

@@ -147,18 +147,8 @@ class RunDir:
 
     @classmethod
     def create(cls, path: Path, record: RunRecord, tasks: Mapping[str, Sequence[Task]]) -> Self:
-        """Start a run in a folder that is new, empty or holds no more than an attempt at this; InputError otherwise.
-
-        `tasks` are the chosen tasks by benchmark name.
-        """
-        if (path / "run.json").exists():
-            raise InputError(
-                f"{str(path)!r} already holds a run: go on with it by --resume, or take another folder by -o."
-            )
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{str(path)!r} is a file: name another folder for the run by -o.")
-        if path.is_dir() and not all(entry.name in _UNFINISHED or entry.suffix == ".tmp" for entry in path.iterdir()):
-            raise InputError(f"{str(path)!r} is not empty and holds no run: name another folder by -o.")
+        """Start a run in a free folder (`check_free`). `tasks` are the chosen tasks by benchmark name."""
+        check_free(path)
         run = cls(path, record)
         with _writing(path):
             (path / "tasks").mkdir(parents=True, exist_ok=True)
@@ -234,6 +224,16 @@ class RunDir:
         for file in (self.path / "tasks").iterdir():
             if file not in current:
                 file.unlink()
+
+
+def check_free(path: Path) -> None:
+    """InputError unless a run can be started in this folder: it is new, empty, or was left before `run.json` was there."""
+    if (path / "run.json").exists():
+        raise InputError(f"{str(path)!r} already holds a run: go on with it by --resume, or take another folder by -o.")
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{str(path)!r} is a file: name another folder for the run by -o.")
+    if path.is_dir() and not all(entry.name in _UNFINISHED or entry.suffix == ".tmp" for entry in path.iterdir()):
+        raise InputError(f"{str(path)!r} is not empty and holds no run: name another folder by -o.")
 
 
 def episode_key(task: Task, benchmark: BenchmarkPlan, agent: AgentPlan, *, seed: int, attempt: int) -> EpisodeKey:

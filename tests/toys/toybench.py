@@ -111,6 +111,15 @@ class Toy:
     def unavailable(self, split: str) -> str | None:
         return os.environ.get("TOY_UNAVAILABLE") or None
 
+    def missing(self, split: str) -> Sequence[str]:
+        return ()
+
+    def resolve(self, settings: EnvSettings, split: str) -> EnvSettings:
+        return settings
+
+    def known(self, task_id: str) -> bool:
+        return task_id.startswith("toy_")
+
     def data_version(self, split: str) -> str:
         return "toy-1"
 

@@ -1,0 +1,266 @@
+"""The command line: what each command takes. Bodies live in their own modules and are imported when a command runs.
+
+Nothing heavy may be imported here: `harness --help` answers in under 0.3 s (`tests/perf/test_cli_start.py`).
+"""
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from harness.console import say
+from trajectories.failures import InfrastructureError, InputError
+
+OK, FAULT, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="harness",
+    help="Run agents on benchmarks, keep every trajectory, and make a leaderboard that can be defended.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Fetch and check benchmark data.", no_args_is_help=True, rich_markup_mode=None)
+trajectories_app = typer.Typer(
+    help="Look into the stored trajectories of a run.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(data_app, name="data")
+app.add_typer(trajectories_app, name="trajectories")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
+RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")]
+Grader = Annotated[
+    str | None, typer.Option(help="Which grader leads: official (as upstream) or strict (what is right).")
+]
+
+Benchmarks = Annotated[list[str] | None, typer.Option("--benchmark", "-b", metavar="BENCH", help="Repeatable.")]
+Agents = Annotated[list[str] | None, typer.Option("--agent", "-a", metavar="AGENT", help="KIND:REST. Repeatable.")]
+Split = Annotated[str | None, typer.Option(help="Default: each benchmark's first; 'sample' needs no data.")]
+Category = Annotated[list[str] | None, typer.Option(metavar="CATEGORY", help="Name or glob. Repeatable.")]
+Language = Annotated[list[str] | None, typer.Option(metavar="en|zh", help="Repeatable.")]
+Tasks = Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Over task ids. Repeatable.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", help="Tasks of each benchmark, first by id.")]
+Attempts = Annotated[int | None, typer.Option("--attempts", "-k", help="How often each task is played (1).")]
+Seed = Annotated[int | None, typer.Option(help="Every episode's and step's seed derives from it (0).")]
+Mode = Annotated[str | None, typer.Option(metavar="prompt|fc", help="fc: native tools; prompt: tools as text (fc).")]
+Profile = Annotated[str | None, typer.Option(help="A variant of the benchmark's episode rules.")]
+Texts = Annotated[str | None, typer.Option(metavar="official|ours", help="Whose wording prompts have (official).")]
+BaseUrl = Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of 'openai:' agents.")]
+Temperature = Annotated[float | None, typer.Option()]
+TopP = Annotated[float | None, typer.Option()]
+TopK = Annotated[int | None, typer.Option()]
+MaxTokens = Annotated[int | None, typer.Option(help="Of one answer.")]
+MaxSteps = Annotated[int | None, typer.Option(help="Of one episode; 0: only the benchmark's own limits.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds of one episode; 0: none.")]
+TokenLimit = Annotated[int | None, typer.Option(help="Tokens of one episode; 0: none.")]
+CostLimit = Annotated[float | None, typer.Option(help="US dollars of one episode; 0: none.")]
+RequestTimeout = Annotated[float | None, typer.Option(help="Seconds for one answer of an endpoint (600).")]
+Concurrency = Annotated[int | None, typer.Option("--concurrency", "-c", help="Episodes at once (4).")]
+Retries = Annotated[int | None, typer.Option(help="New starts of an episode that the infrastructure broke (4).")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="RUN_DIR", help="Default: a new one in runs/.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Play what RUN_DIR still lacks.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved plan, play nothing.")]
+Config = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML with these options as keys; flags win.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(installed("lopd-harness"))
+        raise typer.Exit
+
+
+@app.command("eval", help="Play agents on benchmarks, grade, store and report.")
+@app.command("collect", help="Play the same episodes and keep them as a dataset (default folder: datasets/).")
+def play(
+    context: typer.Context,
+    benchmark: Benchmarks = None,
+    agent: Agents = None,
+    split: Split = None,
+    category: Category = None,
+    language: Language = None,
+    tasks: Tasks = None,
+    limit: Limit = None,
+    attempts: Attempts = None,
+    seed: Seed = None,
+    mode: Mode = None,
+    profile: Profile = None,
+    texts: Texts = None,
+    grader: Grader = None,
+    base_url: BaseUrl = None,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    top_k: TopK = None,
+    max_tokens: MaxTokens = None,
+    max_steps: MaxSteps = None,
+    time_limit: TimeLimit = None,
+    token_limit: TokenLimit = None,
+    cost_limit: CostLimit = None,
+    request_timeout: RequestTimeout = None,
+    concurrency: Concurrency = None,
+    retries: Retries = None,
+    output: Output = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    config: Config = None,
+    quiet: Quiet = False,
+    json: AsJson = False,
+) -> None:
+    given = dict(locals())
+    from harness.evaluate import Command, evaluate
+
+    command = Command("collect" if context.info_name == "collect" else "eval", resume, dry_run, json, quiet)
+    apart = {"context", "resume", "dry_run", "json", "quiet", "config"}
+    flags = {key: value for key, value in given.items() if key not in apart and value is not None}
+    if output is not None:
+        flags["output"] = str(output)
+    raise typer.Exit(evaluate(command, config, flags))
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str | None, typer.Argument(metavar="[benchmarks|agents|learners|metrics|runs]")] = None,
+    json: AsJson = False,
+) -> None:
+    """Show what there is by name."""
+    from harness.listing import show
+
+    show(what, as_json=json)
+
+
+@app.command("grade")
+def grade(
+    benchmark: Annotated[str, typer.Argument(metavar="BENCH")],
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines or official result files.")],
+    grader: Grader = "official",
+    category: Annotated[str | None, typer.Option()] = None,
+    language: Annotated[str | None, typer.Option()] = None,
+    dots: Annotated[str | None, typer.Option(metavar="keep|underscore", help="bfcl: dots in function names.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="VERDICTS.jsonl")] = None,
+) -> None:
+    """Grade finished outputs: one JSON row each, on stdout or in a file. No model, no network."""
+    from harness.grade import grade, grade_to
+
+    options = {name: value for name, value in (("category", category), ("language", language), ("dots", dots)) if value}
+    leading = grader or "official"
+    if output is None:
+        graded = grade(benchmark, predictions, sys.stdout, grader=leading, options=options)
+    else:
+        graded = grade_to(output, benchmark, predictions, grader=leading, options=options)
+    for sentence in graded.sentences():
+        say(sentence)
+
+
+@data_app.command("list")
+def data_list(json: AsJson = False) -> None:
+    """Show which data there is and what is installed."""
+    from harness.listing import show_data
+
+    show_data(as_json=json)
+
+
+@data_app.command("pull")
+def data_pull(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    source: Annotated[Path | None, typer.Option("--from", metavar="PATH", help="A local file or folder.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Install the pinned data of a benchmark, or a local copy of it."""
+    from harness.listing import pull
+
+    pull(name, source, as_json=json)
+
+
+@data_app.command("verify")
+def data_verify(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Default: all that is installed.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Check the installed data against its digests."""
+    from harness.listing import verify
+
+    raise typer.Exit(verify(name, as_json=json))
+
+
+@app.command("doctor")
+def doctor(json: AsJson = False) -> None:
+    """Say what this machine has and what it lacks."""
+    from harness.doctor import report
+
+    raise typer.Exit(report(as_json=json))
+
+
+def main() -> None:
+    """Entry point of the command `harness`: runs it and exits with the code of design 10."""
+    sys.excepthook = _unexpected
+    threading.excepthook = _unexpected_in_thread
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; the exit code. Whatever breaks ends in one sentence on stderr."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(arguments, prog_name="harness", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or OK)
+    except TyperException as error:
+        return _usage(error)
+    except InputError as error:
+        say(f"Error: {error}")
+        return USAGE
+    except InfrastructureError as error:
+        say(f"Error: {error}")
+        return FAULT
+    except KeyboardInterrupt:
+        say("Interrupted: what was stored is kept, --resume goes on.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left; the flush at exit must not complain about it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _usage(error: TyperException) -> int:
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        say(message)
+        return USAGE
+    path = getattr(getattr(error, "ctx", None), "command_path", "harness")
+    say(f"Error: {' '.join(message.split()).rstrip('.')}: '{path} --help' shows what there is.")
+    return error.exit_code
+
+
+def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """The last resort (`sys.excepthook`): one sentence, and the traceback in a file, or here with HARNESS_DEBUG=1."""
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(kind, error, trace))
+    if os.environ.get("HARNESS_DEBUG"):
+        say(text)
+    with tempfile.NamedTemporaryFile("w", prefix="harness-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write(text)
+    say(f"Error: this is a fault of ours ({kind.__name__}: {error}); please report it with {file.name}.")
+
+
+def _unexpected_in_thread(about: threading.ExceptHookArgs) -> None:
+    # What ends a worker is raised again in the main thread: reported once is enough.
+    if about.thread is None or not about.thread.name.startswith("worker-"):
+        threading.__excepthook__(about)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""The bodies of `harness eval` and `harness collect`: resolve, play what is missing, report.
+
+`collect` plays the same episodes; it keeps them as a dataset and shows what was collected instead of a score table.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from trajectories.store import Store
+
+from harness.config import OPERATIONAL, EvalOptions, read_options
+from harness.console import out_json, say
+from harness.episode import harness_version
+from harness.limits import RETRIES, Retry
+from harness.plan import Resolved, check_resumable, resolve
+from harness.progress import Tally, show
+from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free
+from harness.runner import Job, Runner, Settings
+from trajectories.failures import InputError
+from trajectories.schema import Record
+
+INTERRUPTED = 130
+
+
+class Command(NamedTuple):
+    """How a command was called, beyond the options that the plan is made from."""
+
+    name: Literal["eval", "collect"] = "eval"
+    resume: bool = False
+    dry_run: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+class Outcome(Record):
+    """What `--json` prints of a run, beside the report."""
+
+    run: str
+    planned: int
+    stored: int
+    """Episodes that count: they ended, or the agent failed them."""
+    owed: int
+    """Planned episodes that a fault of ours broke, or that were not started."""
+    interrupted: bool
+
+
+def evaluate(command: Command, config: Path | None, flags: Mapping[str, Any]) -> int:
+    """Run the command and return its exit code. InputError and InfrastructureError go through."""
+    options = _options(command, config, flags)
+    resolved = resolve(options)
+    try:
+        if command.dry_run:
+            _print_plan(resolved, options)
+            return 0
+        if not resolved.plan.benchmarks:
+            return _nothing_runs(resolved, options)
+        return _run(command, options, resolved)
+    finally:
+        resolved.close()
+
+
+def _options(command: Command, config: Path | None, flags: Mapping[str, Any]) -> EvalOptions:
+    options = read_options(config, flags)
+    if not command.resume:
+        return options
+    if options.output is None:
+        raise InputError("--resume goes on with a run: name its folder by --output (-o).")
+    if options.benchmark or options.agent:
+        return options
+    return read_options(config, flags, RunDir.open(Path(options.output)).record.options)
+
+
+def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
+    path = Path(options.output) if options.output else _new_path(command, resolved)
+    if not (command.resume and (path / "run.json").exists()):
+        check_free(path)
+    with Lock(path / "lock"):
+        run = _open(path, command, options, resolved)
+        say(f"Run: {path}")
+        for skipped in resolved.plan.not_run:
+            say(f"Not run: {skipped.benchmark}: {skipped.reason}")
+        for benchmark in resolved.plan.benchmarks:
+            for sentence in resolved.benchmarks[benchmark.name].missing(benchmark.split):
+                say(sentence)
+        with run.store(writable=True) as store:
+            interrupted = _play(run, store, resolved, options, quiet=command.quiet or command.as_json)
+            stored = len(store.done_ids())
+    planned = run.record.plan.episodes()
+    outcome = Outcome(run=str(path), planned=planned, stored=stored, owed=planned - stored, interrupted=interrupted)
+    return _conclude(command, run, outcome)
+
+
+def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved) -> RunDir:
+    """The run's folder with the plan in it: a new one, or an old one whose plan the new one holds whole."""
+    record = RunRecord(
+        harness_version=harness_version(),
+        command=command.name,
+        plan=resolved.plan,
+        options=options.model_dump(mode="json", exclude=set(OPERATIONAL)),
+    )
+    if not (path / "run.json").exists():
+        if command.resume:
+            say(f"There is no run in {str(path)!r} yet: starting it.")
+        return RunDir.create(path, record, resolved.tasks)
+    run = RunDir.open(path)
+    check_resumable(run, resolved)
+    if run.record.plan != resolved.plan:
+        run.write(record, resolved.tasks)
+    return run
+
+
+def _play(run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, *, quiet: bool) -> bool:
+    """Play what the store lacks. Whether a signal ended it early."""
+    plan = run.record.plan
+    tally = Tally(plan.episodes())
+    for summary in store.summaries():
+        if summary.done:
+            score = summary.official if plan.grader == "official" else summary.strict
+            tally.carry(score or 0.0)
+    progress = show(tally, quiet=quiet)
+    settings = Settings(plan.limits, options.concurrency, plan.grader, _retries(options))
+    runner = Runner(store, _jobs(run, store.done_ids(), resolved), progress, settings)
+    try:
+        runner.run()
+    finally:
+        progress.close()
+    return runner.interrupted and tally.scored < tally.total
+
+
+def _jobs(run: RunDir, done: set[str], resolved: Resolved) -> Iterator[Job]:
+    for planned in run.planned():
+        if planned.id not in done:
+            yield _job(planned, resolved)
+
+
+def _job(planned: Planned, resolved: Resolved) -> Job:
+    benchmark = resolved.benchmarks[planned.benchmark.name]
+    settings = planned.benchmark.settings
+    return Job(
+        planned.key,
+        lambda: benchmark.make(planned.key.task.id, settings),
+        resolved.agents[planned.agent.name],
+        planned.benchmark.data,
+    )
+
+
+def _retries(options: EvalOptions) -> dict[str, Retry]:
+    if options.retries is None:
+        return RETRIES
+    again = {name: RETRIES[name]._replace(times=options.retries) for name in ("sandbox", "infrastructure")}
+    return {**RETRIES, **again, "environment": Retry(min(RETRIES["environment"].times, options.retries))}
+
+
+def _conclude(command: Command, run: RunDir, outcome: Outcome) -> int:
+    """Write the report, print the table, say what is owed; the exit code."""
+    from harness.report import print_table, write_report
+
+    report = write_report(run)
+    if command.as_json:
+        out_json({**outcome.model_dump(), "report": report.model_dump(mode="json")})
+    else:
+        print_table(report)
+    if outcome.interrupted:
+        say(f"Interrupted: {outcome.stored} of {outcome.planned} episodes are stored. Go on with {_resume(outcome)}.")
+        return INTERRUPTED
+    if outcome.owed:
+        say(f"{outcome.owed} of {outcome.planned} episodes broke outside the agent and are owed: {_resume(outcome)}.")
+        return 1
+    return 0
+
+
+def _resume(outcome: Outcome) -> str:
+    return f"'harness eval --resume -o {outcome.run}'"
+
+
+def _nothing_runs(resolved: Resolved, options: EvalOptions) -> int:
+    reasons = " ".join(f"Not run: {skipped.benchmark}: {skipped.reason}" for skipped in resolved.plan.not_run)
+    if options.split != "sample":
+        raise InputError(f"Nothing can be run here. {reasons}")
+    say(reasons)
+    return 0
+
+
+def _print_plan(resolved: Resolved, options: EvalOptions) -> None:
+    """The plan as JSON, with or without `--json`: people and programs read the same."""
+    plan = {"episodes": resolved.plan.episodes(), **resolved.plan.model_dump(mode="json")}
+    where = options.model_dump(mode="json", include=set(OPERATIONAL))
+    out_json({**plan, "operational": where})
+
+
+def _new_path(command: Command, resolved: Resolved) -> Path:
+    """`runs/<time>-<benchmarks>-<agents>`; `datasets/...` for a collection."""
+    names = [*resolved.benchmarks, *resolved.agents]
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join(names))[:80].strip("-_.")
+    folder = Path("runs" if command.name == "eval" else "datasets")
+    base = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{slug}"
+    path, number = base, 2
+    while path.exists():
+        path, number = base.with_name(f"{base.name}-{number}"), number + 1
+    return path
