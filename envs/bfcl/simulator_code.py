@@ -12,6 +12,7 @@ alone, and a `bfcl_eval` that the user has installed is never looked at. Inside 
 - `mpmath` has one context per thread, where upstream sets the precision of the whole process.
 """
 
+import _strptime
 import ast
 import builtins
 import copy
@@ -193,6 +194,8 @@ _MODULES: Mapping[str, Any] = {
     "random": random,
     "subprocess": types.SimpleNamespace(),
     "typing": typing,
+    # No simulator imports this: `datetime.strptime` does, in the frame of whoever calls it first in a process.
+    "_strptime": _strptime,
 }
 
 
