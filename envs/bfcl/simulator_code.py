@@ -12,7 +12,7 @@ alone, and a `bfcl_eval` that the user has installed is never looked at. Inside 
 - `mpmath` has one context per thread, where upstream sets the precision of the whole process.
 """
 
-import _strptime
+import _strptime  # type: ignore[import-not-found] - has no stub
 import ast
 import builtins
 import copy
