@@ -22,6 +22,7 @@ import hashlib
 import math
 import random
 import threading
+import time
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -194,8 +195,9 @@ _MODULES: Mapping[str, Any] = {
     "random": random,
     "subprocess": types.SimpleNamespace(),
     "typing": typing,
-    # No simulator imports this: `datetime.strptime` does, in the frame of whoever calls it first in a process.
+    # No simulator imports these: the methods of `datetime` do, in the frame of whoever calls them.
     "_strptime": _strptime,
+    "time": time,
 }
 
 
