@@ -1,0 +1,276 @@
+"""A sealed, immutable Parquet file: the summary as ordinary columns, and two binary cells a record (see `cells`).
+
+The file's CRC-32 is part of its name, each page and each cell has one of its own. Any Parquet reader can query the
+summary columns. The file's metadata names the files that it replaces, so that a crash between "published" and "old
+ones removed" leaves nothing twice.
+"""
+
+import base64
+import bisect
+import io
+import json
+import os
+import secrets
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trajectories import cells, durable
+from trajectories.failures import InputError
+from trajectories.schema import SCHEMA_VERSION
+from trajectories.summary import KINDS
+
+FORMAT = 1
+SUFFIX = ".parquet"
+GROUP_ROWS = 128
+GROUP_BYTES = 4 << 20
+DICTIONARY_BYTES = 64 << 10
+LEVEL = 9
+
+UNREADABLE: tuple[type[Exception], ...] = (*cells.UNREADABLE, OSError, pa.ArrowException, MemoryError, TypeError)
+"""What reading a damaged segment may raise."""
+
+_TYPES = {"text": pa.string(), "int": pa.int64(), "real": pa.float64()}
+_META = b"harness.segment"
+_SUMMARY = ("stamp", *KINDS)
+_CELLS = ("shared", "body")
+_PLAIN = cells.Codec(LEVEL)
+
+
+class Described(NamedTuple):
+    """What a segment says of itself."""
+
+    schema: int
+    replaces: tuple[str, ...]
+    """Names of journals and segments whose records are all here."""
+    dictionary: bytes
+
+
+def write_segment(folder: Path, records: Callable[[], Iterable[cells.Loose]], replaces: Sequence[str]) -> Path | None:
+    """Writes and publishes one segment with the records, in their order; None, and no file, where there are none.
+
+    `records` is called twice: for a sample from which the compression dictionary is made, and for all.
+    """
+    sample = list(islice(records(), 512))
+    if not sample:
+        return None
+    described = Described(SCHEMA_VERSION, tuple(replaces), _dictionary(sample))
+    temporary = folder / f".{secrets.token_hex(8)}.tmp"
+    del sample[1:]
+    with durable.explained(folder):
+        try:
+            checksum = _write(temporary, records(), described)
+            final = folder / f"{sample[0].stamp[:16]}-{secrets.token_hex(4)}-{checksum:08x}{SUFFIX}"
+            durable.publish(temporary, final)
+        except BaseException:
+            with suppress(OSError):
+                durable.remove(temporary)
+            raise
+    return final
+
+
+def file_checksum(path: Path) -> int:
+    """CRC-32 of the whole file."""
+    total = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            total = zlib.crc32(block, total)
+    return total
+
+
+def is_sound(path: Path) -> bool:
+    """Whether the file still has the checksum that its name promises. OSError where it can't be read."""
+    return path.name.removesuffix(SUFFIX).rpartition("-")[2] == f"{file_checksum(path):08x}"
+
+
+class Segment:
+    """Reads one segment; usable from several threads. Memory: a few row groups."""
+
+    def __init__(self, path: Path) -> None:
+        """One of UNREADABLE where the file is damaged or gone, InputError for a newer version."""
+        self.path = path
+        self._file = pq.ParquetFile(path, page_checksum_verification=True)
+        self.described = _described(self._file.schema_arrow.metadata or {}, path)
+        self._codec = cells.Codec(LEVEL, self.described.dictionary)
+        meta = self._file.metadata
+        sizes = [meta.row_group(at).num_rows for at in range(meta.num_row_groups)]
+        self._starts = _starts(sizes)
+        self.rows: int = meta.num_rows
+        self._lock = threading.Lock()
+        self._groups: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._shared: OrderedDict[int, list[bytes]] = OrderedDict()
+
+    def listing(self) -> Iterator[tuple[Any, ...]]:
+        """(stamp, summary columns ...) of each row, in order."""
+        for batch in self._file.iter_batches(batch_size=1024, columns=list(_SUMMARY)):
+            columns = [batch.column(name).to_pylist() for name in _SUMMARY]
+            yield from zip(*columns, strict=True)
+
+    def read(self, row: int, stamp: str) -> tuple[bytes, tuple[bytes, ...]]:
+        """Body and items of the record in this row. One of UNREADABLE where it is damaged."""
+        cell = _checked(self._cell("body", row), f"{row}:{stamp}")
+        body, references = cells.read_body(cell, self._codec)
+        return body, cells.gather(references, self._items_at)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _items_at(self, row: int) -> list[bytes]:
+        known = self._shared.get(row)
+        if known is None:
+            known = cells.read_shared(_checked(self._cell("shared", row), str(row)), self._codec)
+            self._shared[row] = known
+            if len(self._shared) > 256:
+                with suppress(KeyError):
+                    self._shared.popitem(last=False)
+        return known
+
+    def _cell(self, column: str, row: int) -> bytes:
+        group = bisect.bisect_right(self._starts, row) - 1
+        with self._lock:
+            values = self._groups.get((column, group))
+            if values is None:
+                values = self._file.read_row_group(group, columns=[column], use_threads=False).column(0)
+                self._groups[column, group] = values
+                if len(self._groups) > 8:
+                    self._groups.popitem(last=False)
+        return values[row - self._starts[group]].as_py()
+
+
+class _Sink(io.RawIOBase):
+    """A file for pyarrow whose every write goes through `durable`, with a running checksum."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._size = 0
+        self.checksum = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._size
+
+    def write(self, data: Any) -> int:
+        block = bytes(data)
+        durable.write_all(self._fd, block)
+        self._size += len(block)
+        self.checksum = zlib.crc32(block, self.checksum)
+        return len(block)
+
+
+def _write(path: Path, records: Iterable[cells.Loose], described: Described) -> int:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        sink = _Sink(fd)
+        schema = _schema(described)
+        codec = cells.Codec(LEVEL, described.dictionary)
+        with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema, **_layout()) as writer:
+            for group in _groups(records, codec):
+                writer.write_table(pa.table(group, schema=schema), row_group_size=GROUP_ROWS)
+        durable.sync(fd)
+        return sink.checksum
+    finally:
+        os.close(fd)
+
+
+def _layout() -> dict[str, Any]:
+    names = [name for name, kind in KINDS.items() if kind == "text" and name not in ("id", "content", "task_id")]
+    return {
+        "compression": {**dict.fromkeys(_SUMMARY, "zstd"), **dict.fromkeys(_CELLS, "none")},
+        "use_dictionary": names,
+        "write_statistics": ["stamp", "benchmark", "agent", "category", "official"],
+        "write_page_checksum": True,
+    }
+
+
+def _schema(described: Described) -> pa.Schema:
+    fields = [("stamp", pa.string()), *((name, _TYPES[kind]) for name, kind in KINDS.items())]
+    meta = {
+        "format": FORMAT,
+        "schema": described.schema,
+        "replaces": described.replaces,
+        "dictionary": base64.b64encode(_PLAIN.compress(described.dictionary)).decode(),
+    }
+    return pa.schema([*fields, *((name, pa.binary()) for name in _CELLS)], metadata={_META: json.dumps(meta)})
+
+
+def _groups(records: Iterable[cells.Loose], codec: cells.Codec) -> Iterator[dict[str, list[Any]]]:
+    """The rows as columns, a row group at a time."""
+    table = cells.ItemTable()
+    group, size = _empty_group(), 0
+    for row, record in enumerate(records):
+        shared, body = _cells_of(record, row, table, codec)
+        for name, value in zip((*_SUMMARY, *_CELLS), (record.stamp, *record.row, shared, body), strict=True):
+            group[name].append(_number(value) if KINDS.get(name) == "real" else value)
+        size += len(shared) + len(body)
+        if len(group["stamp"]) == GROUP_ROWS or size >= GROUP_BYTES:
+            yield group
+            group, size = _empty_group(), 0
+    if group["stamp"]:
+        yield group
+
+
+def _cells_of(record: cells.Loose, row: int, table: cells.ItemTable, codec: cells.Codec) -> tuple[bytes, bytes]:
+    references, fresh = table.place(record.items, row)
+    shared = cells.shared_cell(fresh, codec)
+    body = cells.body_cell(references, codec.compress(record.body))
+    return _with_checksum(shared, str(row)), _with_checksum(body, f"{row}:{record.stamp}")
+
+
+def _empty_group() -> dict[str, list[Any]]:
+    return {name: [] for name in (*_SUMMARY, *_CELLS)}
+
+
+def _number(value: Any) -> Any:
+    return None if value is None else float(value)
+
+
+def _dictionary(sample: Sequence[cells.Loose]) -> bytes:
+    """Bodies that the others are compressed against: an even choice, small beside what it serves."""
+    room = min(DICTIONARY_BYTES, sum(len(record.body) for record in sample) // 16)
+    chosen, size = list[bytes](), 0
+    for record in sample[:: max(1, len(sample) // 32)]:
+        if size + len(record.body) <= room:
+            chosen.append(record.body)
+            size += len(record.body)
+    return b"".join(chosen)
+
+
+def _with_checksum(cell: bytes, place: str) -> bytes:
+    return zlib.crc32(cell, zlib.crc32(place.encode())).to_bytes(4, "little") + cell
+
+
+def _checked(cell: bytes, place: str) -> bytes:
+    content = cell[4:]
+    if _with_checksum(content, place) != cell:
+        raise ValueError("A cell's checksum is wrong.")
+    return content
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    starts, total = list[int](), 0
+    for size in sizes:
+        starts.append(total)
+        total += size
+    return starts
+
+
+def _described(meta: dict[bytes, bytes], path: Path) -> Described:
+    if _META not in meta:
+        raise InputError(f"{path} is no trajectory segment: move it out of the store.")
+    said = json.loads(meta[_META])
+    if said["format"] > FORMAT or said["schema"] > SCHEMA_VERSION:
+        raise InputError(
+            f"{path} has segment format {said['format']} and schema version {said['schema']}, this version reads up to "
+            f"{FORMAT} and {SCHEMA_VERSION}: upgrade lopd-harness."
+        )
+    return Described(said["schema"], tuple(said["replaces"]), _PLAIN.decompress(base64.b64decode(said["dictionary"])))

@@ -1,0 +1,589 @@
+"""The trajectory store: append, look up, query. A record is one finished episode or nothing.
+
+    STORE/store.json                what it is, and its schema version
+    STORE/journals/ID.journal       one for each writer at work: what it reported done since the last sealing
+    STORE/segments/*.parquet        sealed and immutable
+    STORE/catalogue.sqlite          an index, built again whenever it is missing
+
+`append` returns when the record is on the disk. Any number of processes may write and read at once, each through its own
+Store. A kill at any byte loses nothing that was reported done; what was being written is owed again. The latest record
+of an id wins, but a fault of ours never replaces a done one.
+"""
+
+import json
+import os
+import queue
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, Unpack
+
+from trajectories import cells, durable, journal, segment
+from trajectories.catalogue import Catalogue, Located, SegmentRow
+from trajectories.failures import InfrastructureError, InputError
+from trajectories.journal_records import Listed, RecordReader, RecordWriter, compress_body
+from trajectories.packing import pack, unpack
+from trajectories.schema import SCHEMA_VERSION, Trajectory, Verdict
+from trajectories.summary import Filters, Summary, summarize, to_row
+
+__all__ = ["Compacted", "Filters", "Problem", "Store", "StoreDamaged", "Summary", "find_store"]
+
+FORMAT = 1
+FOLDER_IN_RUN = "trajectories"
+"""Where a run folder keeps its store."""
+SEAL_RECORDS = 4096
+SEAL_BYTES = 32 << 20
+SEGMENT_RECORDS = 65536
+"""At most so many records in a segment that `compact` writes."""
+
+_MARKER = "store.json"
+_WHAT = "harness trajectory store"
+_OPEN_SEGMENTS = 64
+
+
+class Problem(NamedTuple):
+    """Something wrong with a file of the store, in one sentence. `ids` are the trajectories it concerns, where known."""
+
+    severity: Literal["info", "error"]
+    place: str
+    sentence: str
+    ids: tuple[str, ...] = ()
+
+
+class StoreDamaged(InfrastructureError):
+    """Records that were done can't be read any more. The message names the first problem, `problems` has all."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        more = f" There are {len(problems) - 1} more problems." if len(problems) > 1 else ""
+        super().__init__(
+            f"{problems[0].sentence}{more} Restore the file from a backup, or run `harness trajectories compact "
+            f"--drop-damaged {path}`: what can't be read is then owed again."
+        )
+        self.problems = tuple(problems)
+
+
+class Compacted(NamedTuple):
+    """What `compact` did. `dropped` are ids whose record could not be read."""
+
+    records: int
+    superseded: int
+    bytes_before: int
+    bytes_after: int
+    dropped: tuple[str, ...] = ()
+
+
+class _Sealable(NamedTuple):
+    """A journal whose lock we hold. `writer` None: its process died."""
+
+    path: Path
+    fd: int
+    writer: RecordWriter | None = None
+
+
+def find_store(path: Path) -> Path:
+    """The store's folder, given it or a run's folder. InputError where there is none."""
+    for candidate in (path, path / FOLDER_IN_RUN):
+        if (candidate / _MARKER).is_file():
+            return candidate
+    raise InputError(f"{path} is neither a trajectory store nor a run folder: there is no {_MARKER} in it.")
+
+
+class Store:
+    """Use `Store.create` or `Store.open`, best in a `with` block. All methods may be called from several threads."""
+
+    def __init__(self, path: Path, *, writable: bool, damaged_ok: bool) -> None:
+        self.path = path
+        self.notices: list[Problem] = []
+        """What opening found and mended, such as a torn tail."""
+        self._writable, self._damaged_ok = writable, damaged_ok
+        self._journals, self._segments = path / "journals", path / "segments"
+        self._lock = threading.RLock()
+        self._settled = threading.Condition(self._lock)
+        self._pid = os.getpid()
+        self._writer: RecordWriter | None = None
+        self._own: set[str] = set()
+        self._readers: dict[str, RecordReader] = {}
+        self._opened: OrderedDict[str, segment.Segment] = OrderedDict()
+        self._sealer = _Sealer(self._seal_journal)
+        self._tick = _Clock()
+        self._catalogue = Catalogue(path / "catalogue.sqlite", writable=writable)
+        try:
+            self._refresh()
+            if writable:
+                self._adopt_orphans()
+        except BaseException:
+            self._catalogue.close()
+            raise
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Self:
+        """A new, empty store, open for writing. InputError where the folder holds anything already."""
+        folder = Path(path)
+        if (folder / _MARKER).exists():
+            raise InputError(f"{folder} already is a trajectory store: open it instead.")
+        if folder.exists() and {entry.name for entry in folder.iterdir()} - {"journals", "segments"}:
+            raise InputError(f"{folder} is not empty: a new trajectory store needs a folder of its own.")
+        with durable.explained(folder):
+            for part in ("journals", "segments"):
+                (folder / part).mkdir(parents=True, exist_ok=True)
+            marker = {"what": _WHAT, "format": FORMAT, "schema_version": SCHEMA_VERSION}
+            durable.write_file(folder / _MARKER, json.dumps(marker).encode())
+            durable.sync_folder(folder.parent)
+        return cls.open(folder, writable=True)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], writable: bool = False, *, damaged_ok: bool = False) -> Self:
+        """An existing store. A reader sees all that any writer reported done, and changes nothing.
+
+        Raises InputError for a folder that is no store, a newer version, or one that can't be written;
+        StoreDamaged where a file is damaged, unless `damaged_ok`: then reading just those records raises it.
+        """
+        folder = Path(path)
+        _check_marker(folder)
+        if writable:
+            _check_writable(folder)
+        return cls(folder, writable=writable, damaged_ok=damaged_ok)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            with suppress(InfrastructureError, InputError):
+                self.close()
+
+    def close(self) -> None:
+        """Seals what this store wrote. Where that fails, nothing is lost: the next writable opening does it."""
+        try:
+            if self._writable:
+                self.seal()
+        finally:
+            self._sealer.stop()
+            with self._lock:
+                self._writable = False
+                if self._writer is not None:
+                    self._writer.close()
+                    self._writer = None
+                self._opened.clear()
+                self._catalogue.close()
+
+    def append(self, trajectory: Trajectory) -> None:
+        """Stores one finished episode; it is on the disk when this returns. Concurrent appends share one fsync.
+
+        InfrastructureError where it can't be written: then it is not stored, and all that was stored is safe.
+        """
+        packed = pack(trajectory)
+        summary = summarize(trajectory, packed.content)
+        compressed = compress_body(packed.body)
+        with self._lock:
+            writer = self._open_writer()
+            stamp = self._tick.next()
+            frame = writer.append(stamp, summary, packed, compressed)
+            writer.waiting += 1
+        try:
+            writer.wait_durable(frame.end)
+            with self._lock:
+                self._catalogue.add_fresh(writer.path.name, [(stamp, frame.offset, to_row(summary))])
+        finally:
+            with self._settled:
+                writer.waiting -= 1
+                self._settled.notify_all()
+        with self._lock:
+            if writer is self._writer and (writer.records >= SEAL_RECORDS or writer.size >= SEAL_BYTES):
+                self._rotate()
+
+    def amend_verdicts(self, trajectory_id: str, verdicts: Mapping[str, Verdict]) -> None:
+        """Replaces the verdicts of a stored trajectory, durably; nothing else of it changes. KeyError: no such id."""
+        self.append(self.get(trajectory_id).model_copy(update={"verdicts": dict(verdicts)}))
+
+    def done_ids(self) -> set[str]:
+        """Ids that need not be played again."""
+        self._refresh()
+        return self._catalogue.done_ids()
+
+    def get(self, trajectory_id: str) -> Trajectory:
+        """The trajectory of this id. KeyError where there is none."""
+        located = self._catalogue.find(trajectory_id)
+        if located is None:
+            self._refresh()
+            located = self._catalogue.find(trajectory_id)
+        if located is None:
+            raise KeyError(trajectory_id)
+        return self._trajectory(located)
+
+    def ids(self, prefix: str, limit: int = 20) -> list[str]:
+        """Ids that start with the prefix."""
+        self._refresh()
+        return self._catalogue.near(prefix, limit)
+
+    def summaries(self, **filters: Unpack[Filters]) -> Iterator[Summary]:
+        """Summaries of all trajectories that pass the filters, in the order of their records. Reads no bodies."""
+        self._refresh()
+        return (located.summary for located in self._catalogue.select(filters))
+
+    def iterate(self, **filters: Unpack[Filters]) -> Iterator[Trajectory]:
+        """All trajectories that pass the filters, each id once, in the order of their records, in constant memory."""
+        self._refresh()
+        return (self._trajectory(located) for located in self._catalogue.select(filters))
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return self.iterate()
+
+    def __len__(self) -> int:
+        """How many ids are stored, those that are owed again included."""
+        self._refresh()
+        return self._catalogue.count()
+
+    def __contains__(self, trajectory_id: object) -> bool:
+        return isinstance(trajectory_id, str) and self.ids(trajectory_id, 1) == [trajectory_id]
+
+    def size_bytes(self) -> int:
+        """What journals and segments take on the disk; the catalogue is not counted."""
+        return sum(_size(path) for folder in (self._journals, self._segments) for path in folder.iterdir())
+
+    def seal(self) -> None:
+        """Turns what this store wrote so far into a segment; returns when it is done."""
+        with self._lock:
+            self._check_writable()
+            self._rotate()
+        self._sealer.drain()
+
+    def compact(self, *, drop_damaged: bool = False) -> Compacted:
+        """Merges all segments and leaves out superseded records. A crash in it changes nothing that is visible.
+
+        StoreDamaged where a record can't be read, unless `drop_damaged`: then those are left out, to be played
+        again, and damaged files are moved to STORE/damaged. Journals of writers at work stay as they are.
+        """
+        raise NotImplementedError
+
+    def verify(self) -> list[Problem]:
+        """Reads everything and compares: checksums, bodies with their summaries, the catalogue with the segments."""
+        raise NotImplementedError
+
+    def _open_writer(self) -> RecordWriter:
+        self._check_writable()
+        if self._writer is not None and self._writer.broken:
+            self._rotate()
+        if self._writer is None:
+            self._writer = RecordWriter(self._journals)
+            self._own.add(self._writer.path.name)
+        return self._writer
+
+    def _check_writable(self) -> None:
+        if not self._writable:
+            raise RuntimeError(f"The store {self.path} is closed or open for reading only: open it with writable=True.")
+        if os.getpid() != self._pid:
+            raise RuntimeError(f"The store {self.path} was opened before a fork: each process opens its own Store.")
+
+    def _rotate(self) -> None:
+        """Goes on with a new journal; the old one is sealed in the background."""
+        if self._writer is not None:
+            self._sealer.put(_Sealable(self._writer.path, self._writer.release(), self._writer))
+            self._writer = None
+
+    def _seal_journal(self, sealable: _Sealable) -> None:
+        """Journal to segment. Killed at any point, the next opening does the rest: nothing is lost or there twice."""
+        with self._settled:
+            self._settled.wait_for(lambda: sealable.writer is None or not sealable.writer.waiting)
+        reader = RecordReader(sealable.path)
+        records = _winners(reader.refresh())
+        try:
+            sealed = segment.write_segment(
+                self._segments, lambda: (reader.loose(listed) for listed in records), [sealable.path.name]
+            )
+        except cells.UNREADABLE as error:
+            raise StoreDamaged(self.path, [_unreadable_journal(sealable.path, error)]) from error
+        if sealed is not None:
+            self._index_segment(sealed)
+        with durable.explained(sealable.path):
+            durable.remove(sealable.path)
+            durable.sync_folder(self._journals)
+        os.close(sealable.fd)
+        with self._lock:
+            self._forget_journal(sealable.path.name)
+
+    def _refresh(self) -> None:
+        """Takes in what other processes added, sealed or compacted. Raises StoreDamaged unless told not to."""
+        with self._lock:
+            problems = self._read_journals() + self._read_segments()
+            self._tick.pass_by(self._catalogue.last_stamp())
+        if problems and not self._damaged_ok:
+            raise StoreDamaged(self.path, problems)
+
+    def _read_journals(self) -> list[Problem]:
+        # Journals come before segments: one that vanishes in between is in a segment by then.
+        problems: list[Problem] = []
+        replaced = {name for known in self._catalogue.segments().values() for name in known.replaces}
+        for name in sorted(_names(self._journals, journal.SUFFIX) - self._own - replaced):
+            reader = self._readers.setdefault(name, RecordReader(self._journals / name))
+            with suppress(FileNotFoundError):
+                found = reader.refresh()
+                self._catalogue.add_fresh(name, [(at.stamp, at.offset, at.row) for at in found])
+            problems.extend(_journal_problems(reader))
+        return problems
+
+    def _read_segments(self) -> list[Problem]:
+        problems: list[Problem] = []
+        for _ in range(3):  # a segment that is compacted away meanwhile looks missing once
+            there, known = _names(self._segments, segment.SUFFIX), self._catalogue.segments()
+            problems = [problem for name in sorted(there - known.keys()) for problem in self._index_new(name)]
+            known = self._catalogue.segments()
+            replaced = {name for row in known.values() for name in row.replaces}
+            self._catalogue.forget_segments(known.keys() & replaced)
+            missing = [
+                problem for name, row in sorted(known.items()) if name not in replaced for problem in self._changed(row)
+            ]
+
+            if not missing:
+                break
+            problems.extend(missing)
+        for name in set(self._readers) - _names(self._journals, journal.SUFFIX):
+            self._forget_journal(name)
+        return problems
+
+    def _index_new(self, name: str) -> list[Problem]:
+        path = self._segments / name
+        try:
+            if segment.is_sound(path):
+                self._index_segment(path)
+                return []
+            problem = _damaged_segment(path, "its checksum is wrong")
+            with suppress(*segment.UNREADABLE):
+                self._index_segment(path, trusted=False)
+        except FileNotFoundError:
+            return []
+        except InputError:
+            raise
+        except segment.UNREADABLE as error:
+            return [_damaged_segment(path, str(error))]
+        return [problem]
+
+    def _index_segment(self, path: Path, *, trusted: bool = True) -> None:
+        opened = segment.Segment(path)
+        row = SegmentRow(path.name, path.stat().st_size, opened.rows, opened.described.replaces)
+        self._catalogue.add_segment(row, opened.listing(), trusted=trusted)
+
+    def _changed(self, row: SegmentRow) -> list[Problem]:
+        """What is wrong with a segment that the catalogue knows, as far as its size tells."""
+        path = self._segments / row.name
+        size = _size(path, missing=-1)
+        ids = [] if size == row.size else self._catalogue.ids_in(row.name)
+        if not ids:
+            return []
+        reason = "it is missing" if size < 0 else f"it has {size} bytes instead of {row.size}"
+        return [_damaged_segment(path, reason, ids)]
+
+    def _adopt_orphans(self) -> None:
+        """Seals journals whose writers died, in the background."""
+        replaced = {name for known in self._catalogue.segments().values() for name in known.replaces}
+        for name in sorted(_names(self._journals, journal.SUFFIX) - self._own):
+            orphan = _lock_orphan(self._journals / name)
+            if orphan is None:
+                continue
+            if name in replaced:
+                durable.remove(orphan.path)
+                os.close(orphan.fd)
+                continue
+            reader = self._readers.setdefault(name, RecordReader(self._journals / name))
+            if reader.tail is not None:
+                self.notices.append(_torn_tail(reader))
+            if reader.gaps:
+                os.close(orphan.fd)
+                continue
+            self._sealer.put(orphan)
+
+    def _forget_journal(self, name: str) -> None:
+        self._catalogue.forget_journal(name)
+        self._readers.pop(name, None)
+        self._own.discard(name)
+
+    def _trajectory(self, located: Located) -> Trajectory:
+        for _ in range(8):
+            try:
+                trajectory = unpack(*self._read(located))
+                if trajectory.id != located.summary.id:
+                    raise ValueError(f"It holds {trajectory.id} instead.")
+                return trajectory
+            except FileNotFoundError:
+                pass  # sealed or compacted meanwhile: it has moved
+            except segment.UNREADABLE as error:
+                raise StoreDamaged(self.path, [_damaged_record(located, error)]) from error
+            self._refresh()
+            located = self._catalogue.find(located.summary.id) or located
+        raise StoreDamaged(self.path, [_damaged_record(located, "the file is missing")])
+
+    def _read(self, located: Located) -> tuple[bytes, tuple[bytes, ...]]:
+        if located.place.endswith(journal.SUFFIX):
+            return self._reader(located.place).read(located.at)
+        return self._segment(located.place).read(located.at, located.stamp)
+
+    def _reader(self, name: str) -> RecordReader:
+        with self._lock:
+            return self._readers.get(name) or RecordReader(self._journals / name)
+
+    def _segment(self, name: str) -> segment.Segment:
+        with self._lock:
+            opened = self._opened.get(name)
+            if opened is None:
+                opened = self._opened[name] = segment.Segment(self._segments / name)
+                if len(self._opened) > _OPEN_SEGMENTS:
+                    self._opened.popitem(last=False)
+            self._opened.move_to_end(name)
+            return opened
+
+
+class _Clock:
+    """Stamps that only grow, also when the system's clock steps back or another process was ahead."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._writer = secrets.token_hex(4)
+
+    def next(self) -> str:
+        self._last = max(time.time_ns(), self._last + 1)
+        return f"{self._last:016x}-{self._writer}"
+
+    def pass_by(self, stamp: str) -> None:
+        """The next stamp will be later than this one."""
+        if stamp:
+            self._last = max(self._last, int(stamp[:16], 16))
+
+
+class _Sealer:
+    """One background thread that seals journals, started with the first."""
+
+    def __init__(self, seal: Any) -> None:
+        self._seal = seal
+        self._jobs: queue.Queue[_Sealable | None] = queue.Queue()
+        self._thread: threading.Thread | None = None
+        self._failed: list[Exception] = []
+
+    def put(self, job: _Sealable) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="store-sealer", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def drain(self) -> None:
+        """Waits for all jobs and raises the first failure since the last call."""
+        self._jobs.join()
+        if self._failed:
+            failed, self._failed = self._failed, []
+            raise failed[0]
+
+    def stop(self) -> None:
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                self._seal(job)
+            except (InfrastructureError, InputError, *segment.UNREADABLE) as error:
+                os.close(job.fd)
+                self._failed.append(error)
+            finally:
+                self._jobs.task_done()
+
+
+def _check_marker(folder: Path) -> None:
+    try:
+        said = json.loads((folder / _MARKER).read_bytes())
+        version, schema = int(said["format"]), int(said["schema_version"])
+    except FileNotFoundError:
+        raise InputError(f"{folder} is no trajectory store: there is no {_MARKER} in it.") from None
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{folder / _MARKER} can't be read ({error}): this is no trajectory store.") from error
+    if version > FORMAT or schema > SCHEMA_VERSION:
+        raise InputError(
+            f"The store {folder} has format {version} and schema version {schema}, this version reads up to {FORMAT} "
+            f"and {SCHEMA_VERSION}: upgrade lopd-harness."
+        )
+
+
+def _check_writable(folder: Path) -> None:
+    probe = folder / f".probe.{os.getpid()}.{secrets.token_hex(4)}"
+    with durable.explained(folder):
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        durable.remove(probe)
+
+
+def _names(folder: Path, suffix: str) -> set[str]:
+    return {name for name in os.listdir(folder) if name.endswith(suffix) and not name.startswith(".")}  # noqa: PTH208
+
+
+def _size(path: Path, missing: int = 0) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return missing
+
+
+def _lock_orphan(path: Path) -> _Sealable | None:
+    """The journal with its lock, or None where a live process has it, or sealed it meanwhile."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    with suppress(FileNotFoundError):
+        if durable.try_lock(fd) and path.stat().st_ino == os.fstat(fd).st_ino:
+            return _Sealable(path, fd)
+    os.close(fd)
+    return None
+
+
+def _winners(records: Sequence[Listed]) -> list[Listed]:
+    """The records of one journal that may count, in the order in which they were appended."""
+    best: dict[str, Listed] = {}
+    for record in records:
+        known = best.get(record.row[0])
+        if known is None or _rank(record) >= _rank(known):
+            best[record.row[0]] = record
+    return sorted(best.values(), key=lambda record: record.stamp)
+
+
+def _rank(record: Listed) -> tuple[bool, str]:
+    boundary = record.row[Summary._fields.index("boundary")]
+    return (boundary is None or boundary == "agent", record.stamp)
+
+
+def _journal_problems(reader: RecordReader) -> list[Problem]:
+    problems = [
+        Problem(
+            "error",
+            reader.path.name,
+            f"The journal {reader.path} is damaged between bytes {gap.offset} and {gap.end}: the records there are lost.",
+        )
+        for gap in reader.gaps
+    ]
+    if reader.header is not None and not reader.header.sound:
+        problems.append(Problem("error", reader.path.name, f"The header of the journal {reader.path} is damaged."))
+    return problems
+
+
+def _torn_tail(reader: RecordReader) -> Problem:
+    assert reader.tail is not None  # noqa: S101 - the callers have checked
+    torn = reader.tail.end - reader.tail.offset
+    sentence = f"The journal {reader.path} ended in {torn} bytes of an unfinished write: that episode is owed again."
+    return Problem("info", reader.path.name, sentence)
+
+
+def _unreadable_journal(path: Path, error: Exception) -> Problem:
+    return Problem("error", path.name, f"The journal {path} has a record that can't be read ({error}).")
+
+
+def _damaged_segment(path: Path, reason: str, ids: Sequence[str] = ()) -> Problem:
+    concerns = f" {len(ids)} trajectories are in it." if ids else ""
+    return Problem("error", path.name, f"The segment {path} is damaged: {reason}.{concerns}", tuple(ids))
+
+
+def _damaged_record(located: Located, reason: Exception | str) -> Problem:
+    sentence = f"Trajectory {located.summary.id} in {located.place} can't be read ({reason})."
+    return Problem("error", located.place, sentence, (located.summary.id,))
