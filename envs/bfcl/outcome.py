@@ -19,3 +19,5 @@ class RawOutput(NamedTuple):
 
     value: Any
     underscores: bool = False
+    native: bool = False
+    """The model was to call functions natively, so a text is no call, however it looks."""

@@ -65,11 +65,12 @@ def _kind(decoded: Any) -> str:
     if holds_calls(decoded):
         return "called"
     if isinstance(decoded, DecodeError):
-        return "unparsable" if _attempts(decoded.text) else "abstained"
+        return "unparsable" if attempts_call(decoded.text) else "abstained"
     return "abstained" if decoded == [] else "unparsable"
 
 
-def _attempts(text: str) -> bool:
+def attempts_call(text: str) -> bool:
+    """Whether an answer that holds no readable call seems to try one."""
     return _ATTEMPT.search(text) is not None or _OPENING_CALL.match(text.strip("`\n ")) is not None
 
 

@@ -1,5 +1,6 @@
 """BFCL rows by id across the splits, as the harness' `Task`s, and the settings that an episode of a split really has."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
@@ -57,7 +58,7 @@ def find(task_id: str) -> Found:
 
 def _unknown(task_id: str, split: str, rows: dataset.Dataset) -> InputError:
     category = task_id.rsplit("_", 1)[0]
-    lacking = next((reason for reason in rows.missing if category and f" {category}" in reason), None)
+    lacking = next((reason for reason in rows.missing if re.search(rf"\b{re.escape(category)}\b", reason)), None)
     if lacking:
         return InputError(f"Task {task_id!r} can't be played. {lacking}")
     near = get_close_matches(task_id, rows.rows, n=3)
@@ -116,7 +117,7 @@ def raw_output(row: Row, steps: Iterable[tuple[int, Any]], mode: str) -> RawOutp
         value = played[0][1] if played else None
     else:
         value = [[raw for turn, raw in played if turn == index] for index in range(played[-1][0] + 1 if played else 0)]
-    return RawOutput(value, underscores=mode == "fc")
+    return RawOutput(value, underscores=mode == "fc", native=mode == "fc")
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,120 @@
+"""`harness grade` and `harness rescore`: verdicts on finished outputs, without a model and without a network."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from envs import registry
+from envs.base import GRADERS, Benchmark, Prediction, unknown_name
+from trajectories.failures import InputError
+
+_NAMED = 10
+"""How many of the skipped ids a message names."""
+
+
+class Graded(NamedTuple):
+    """What `grade` did. `skipped` are ids that the data lacks; `absent` counts tasks that the file lacks."""
+
+    rows: int
+    passed: int
+    skipped: tuple[str, ...]
+    absent: int
+
+    def sentences(self) -> Iterator[str]:
+        """For standard error."""
+        yield f"{self.passed} of {self.rows} solutions passed."
+        if self.skipped:
+            names = ", ".join(self.skipped[:_NAMED]) + (", ..." if len(self.skipped) > _NAMED else "")
+            yield f"{len(self.skipped)} rows skipped, whose tasks the data lacks: {names}."
+        if self.absent:
+            yield f"{self.absent} tasks of the data are not in the file."
+
+
+def grade(name: str, path: Path, out: TextIO, *, grader: str = "official", options: Mapping[str, str]) -> Graded:
+    """Grade a predictions file: one JSON row for each solution, in the file's order (design 10).
+
+    `options` are the benchmark's own flags that were given (category, language, dots). The same input gives the same bytes, which
+    are ASCII. InputError where the file can't be read, a flag does not fit, or no id of the file is known; nothing is written then.
+    """
+    benchmark = registry.load(name)
+    if grader not in GRADERS:
+        raise unknown_name("grader", grader, GRADERS)
+    _require_data(benchmark)
+    predictions = list(benchmark.read_predictions(path, options))
+    known = [prediction for prediction in predictions if benchmark.known(prediction.task_id)]
+    skipped = tuple(_written(prediction) for prediction in predictions if not benchmark.known(prediction.task_id))
+    if not known:
+        raise _none_known(benchmark, path, skipped)
+    passed = sum(_write_rows(benchmark, known, grader, out))
+    return Graded(len(known), passed, skipped, _absent(benchmark, known, options))
+
+
+def grade_to(path: Path, name: str, predictions: Path, *, grader: str, options: Mapping[str, str]) -> Graded:
+    """`grade` into a file that appears complete or not at all."""
+    try:
+        descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"{str(path)!r} can't be written: {error.strerror}.") from error
+    try:
+        with open(descriptor, "w", encoding="ascii", newline="\n") as out:  # noqa: PTH123 - of a descriptor
+            graded = grade(name, predictions, out, grader=grader, options=options)
+        Path(scratch).chmod(0o666 & ~_umask())
+        Path(scratch).replace(path)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} can't be written: {error.strerror}.") from error
+    finally:
+        Path(scratch).unlink(missing_ok=True)
+    return graded
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _require_data(benchmark: Benchmark) -> None:
+    reasons = [benchmark.unavailable(split) for split in benchmark.splits]
+    if all(reasons):
+        raise InputError(str(reasons[0]))
+
+
+def _written(prediction: Prediction) -> str:
+    return prediction.written_id or prediction.task_id
+
+
+def _write_rows(benchmark: Benchmark, predictions: list[Prediction], grader: str, out: TextIO) -> Iterator[bool]:
+    """Write each row, and say whether it passed."""
+    for prediction, row in zip(predictions, benchmark.grade(predictions, grader), strict=True):
+        fields = {
+            "task_id": _written(prediction),
+            "attempt": row.attempt,
+            "passed": row.verdict.passed,
+            "score": row.verdict.score,
+            "grader": row.verdict.grader,
+            "detail": row.verdict.detail,
+        }
+        out.write(json.dumps(fields) + "\n")
+        yield row.verdict.passed
+
+
+def _none_known(benchmark: Benchmark, path: Path, skipped: tuple[str, ...]) -> InputError:
+    if not skipped:
+        return InputError(f"{str(path)!r} has no row of the category that was asked for.")
+    lacking = next((reason for split in benchmark.splits if (reason := benchmark.unavailable(split))), "")
+    return InputError(
+        f"None of the {len(skipped)} rows of {str(path)!r} is of a task that {benchmark.name} has here "
+        f"(the first is {skipped[0]!r}). {lacking}".rstrip()
+    )
+
+
+def _absent(benchmark: Benchmark, graded: Iterable[Prediction], options: Mapping[str, str]) -> int:
+    """Tasks without a row, in the splits (and the category or language) that the file is about."""
+    ids = {prediction.task_id for prediction in graded}
+    splits = [benchmark.tasks(split) for split in benchmark.splits if benchmark.unavailable(split) is None]
+    about = [task for tasks in splits if any(task.id in ids for task in tasks) for task in tasks]
+    wanted = [task for task in about if options.get("category", task.category) == task.category]
+    return sum(1 for task in wanted if options.get("language", task.language) == task.language and task.id not in ids)
