@@ -35,7 +35,9 @@ app.add_typer(trajectories_app, name="trajectories")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
-RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")]
+RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs.")]
+FORMATS = ("text", "md", "csv", "json")
+Format = Annotated[str, typer.Option("--format", metavar="|".join(FORMATS))]
 Grader = Annotated[
     str | None, typer.Option(help="Which grader leads: official (as upstream) or strict (what is right).")
 ]
@@ -161,6 +163,49 @@ def grade(
         graded = grade_to(output, benchmark, predictions, grader=leading, options=options)
     for sentence in graded.sentences():
         say(sentence)
+
+
+@app.command("report")
+def report(
+    runs: RunPaths,
+    form: Format = "text",
+    json: AsJson = False,
+) -> None:
+    """Show the scores, behaviour and failures of runs."""
+    from harness.report import report
+
+    _write(report(runs, "json" if json else _form(form), width=_width()))
+
+
+@app.command("leaderboard")
+def leaderboard(
+    runs: RunPaths,
+    form: Format = "text",
+    allow_mixed: Annotated[bool, typer.Option(help="Rank runs whose tasks, data or grader differ.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Rank the agents of runs."""
+    from harness.report import leaderboard
+
+    _write(leaderboard(runs, "json" if json else _form(form), allow_mixed=allow_mixed, width=_width()))
+
+
+def _form(name: str) -> Any:
+    if name not in FORMATS:
+        from envs.base import unknown_name
+
+        raise unknown_name("format", name, FORMATS)
+    return name
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def _width() -> int | None:
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @data_app.command("list")

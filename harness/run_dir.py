@@ -1,10 +1,10 @@
 """The folder of one run: what was planned (`run.json` and the task lists), the store, and who works in it.
 
-RUN_DIR/run.json            the plan, written atomically; a folder without it holds no run
+RUN_DIR/run.json                  the plan, written atomically; a folder without it holds no run
 RUN_DIR/tasks/NAME-DIGEST.jsonl   the chosen tasks of each benchmark, so that reports need no benchmark data
-RUN_DIR/store/              the trajectories
-RUN_DIR/report.*            what `harness report` writes
-RUN_DIR/lock                held by the process that plays or changes the run
+RUN_DIR/trajectories/             the store
+RUN_DIR/report.*                  written at the end of each eval
+RUN_DIR/lock                      held by the process that plays or changes the run
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import os
 import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationError
 
@@ -23,9 +23,7 @@ from envs.base import EnvSettings
 from harness.limits import Limits
 from trajectories.failures import InfrastructureError, InputError
 from trajectories.schema import EpisodeKey, JsonObject, Record, Task, digest
-
-if TYPE_CHECKING:
-    from trajectories.store import Store
+from trajectories.store import FOLDER_IN_RUN, Store
 
 _NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG}
 
@@ -184,14 +182,20 @@ class RunDir:
         """A context in which this process alone changes the run; InputError that names the owner if it is taken."""
         return Lock(self.path / "lock")
 
-    def store(self, *, writable: bool = False) -> "Store":
-        """The trajectories; the store is made where it is missing and `writable` is asked for."""
-        from trajectories.store import Store
+    @property
+    def store_path(self) -> Path:
+        return self.path / FOLDER_IN_RUN
 
-        path = self.path / "store"
-        if writable and not path.exists():
-            return Store.create(path)
-        return Store.open(path, writable=writable)
+    @property
+    def has_store(self) -> bool:
+        """False before the first episode is played."""
+        return (self.store_path / "store.json").is_file()
+
+    def store(self, *, writable: bool = False) -> Store:
+        """The trajectories; the store is made where it is missing and `writable` is asked for."""
+        if writable and not self.has_store:
+            return Store.create(self.store_path)
+        return Store.open(self.store_path, writable=writable)
 
     def tasks(self, benchmark: BenchmarkPlan) -> list[Task]:
         """The chosen tasks of one benchmark, by id."""
