@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from math import fsum
-from typing import NamedTuple
 
 from evaluators.base import Metric
 from evaluators.behaviour import METRICS
-from trajectories.schema import Trajectory
+from trajectories.schema import Record, Trajectory
+
+_LARGEST = 1e290  # sums stay finite
 
 
-class Mean(NamedTuple):
+class MetricMean(Record):
     """The mean of one metric over the `episodes` to which it applies, and their sum. `mean` None: to none."""
 
-    metric: Metric
+    name: str
+    unit: str
     mean: float | None
     total: float
     episodes: int
@@ -26,17 +28,20 @@ class Averages:
         self.episodes = 0
 
     def add(self, trajectory: Trajectory) -> None:
-        """Measures one episode. Which episodes count is the caller's decision."""
+        """Measures one episode. Which episodes count is the caller's decision.
+
+        A value that is no number or absurdly large (an agent may report any cost) is left out like one that does not apply.
+        """
         self.episodes += 1
         for metric, values in self._values:
             value = metric.measure(trajectory)
-            if value is not None:
+            if value is not None and abs(value) < _LARGEST:
                 values.append(float(value))
 
-    def means(self) -> tuple[Mean, ...]:
+    def means(self) -> tuple[MetricMean, ...]:
         return tuple(_mean(metric, values) for metric, values in self._values)
 
 
-def _mean(metric: Metric, values: list[float]) -> Mean:
-    total = fsum(values)
-    return Mean(metric, total / len(values) if values else None, total, len(values))
+def _mean(metric: Metric, values: list[float]) -> MetricMean:
+    total, n = fsum(values), len(values)
+    return MetricMean(name=metric.name, unit=metric.unit, mean=total / n if n else None, total=total, episodes=n)

@@ -46,7 +46,11 @@ class EpisodeScore(NamedTuple):
 
 
 class Estimate(Record):
-    """A value with its 95 % interval over tasks; None where it does not exist (nothing graded; one task alone)."""
+    """A value with its 95 % interval over tasks.
+
+    None where it does not exist: nothing graded; for the interval also a single cluster, resamples that all agree, or a
+    table that is no function of the categories' means.
+    """
 
     value: float | None
     low: float | None = None
@@ -274,7 +278,7 @@ class _Grading:
         scores = [values[task.id] for task in tasks]
         if tasks and isclose(fmean(scores), cell.value, abs_tol=1e-9):
             return statistics.mean_interval(scores, [task.cluster for task in tasks], rng=self._rng())
-        return statistics.percentile_interval(replicates)
+        return None if statistics.agree(replicates) else statistics.percentile_interval(replicates)
 
     def _plain_mean(self, values: Mapping[str, float]) -> Estimate:
         if not values:

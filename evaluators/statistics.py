@@ -10,7 +10,7 @@ Two questions, two resamplings:
 Both draw one fewer than there are (Rao and Wu 1988), which makes the variance of the resampled mean equal to the
 unbiased estimate also where few are there: plain resampling of 2 attempts would give half of it. SciPy's `bootstrap`
 has neither this, nor clusters, nor strata that share them. What SciPy has (Wilson, the hypergeometric law) is SciPy's.
-A stratum in which all values are equal looks certain to any bootstrap: use `wilson` for a single binary mean.
+Where all values are equal, any bootstrap looks certain: `agree` tells, and `wilson` serves a single binary mean.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -31,6 +31,11 @@ _CHUNK = 2_000_000  # drawn counts held at a time: 16 MB
 class Interval(NamedTuple):
     low: float
     high: float
+
+
+def agree(values: ArrayLike) -> bool:
+    """Whether all values are the same but for rounding: no resampling can say anything then."""
+    return bool(np.ptp(np.asarray(values, dtype=float)) < 1e-12)
 
 
 def percentile_interval(replicates: Floats, level: float = LEVEL) -> Interval:
@@ -136,11 +141,17 @@ def mean_interval(
 ) -> Interval | None:
     """Interval of the plain mean on another set of tasks.
 
-    Wilson's where every value is 0 or 1 and a cluster of its own, else by `ClusterBootstrap`. None for one cluster.
+    Wilson's where every value is 0 or 1 and a cluster of its own, else by `ClusterBootstrap`. Where all are 0, or all 1,
+    each cluster counts once for Wilson: the tasks of a cluster may tell no more than one of them. None for one cluster,
+    and for other values that all agree.
     """
     scores = np.asarray(values, dtype=float)
-    if len(set(clusters)) == len(scores) and len(scores) > 1 and is_binary(scores):
-        return wilson(int(scores.sum()), len(scores), level)
+    n = len(set(clusters))
+    same = agree(scores)
+    if n > 1 and is_binary(scores) and (same or n == len(scores)):
+        return wilson(round(scores.mean() * n), n, level)
+    if same:
+        return None
     bootstrap = ClusterBootstrap(scores, clusters, [""] * len(scores))
     return None if bootstrap.fixed else percentile_interval(bootstrap.replicates(rng)[:, 0], level)
 

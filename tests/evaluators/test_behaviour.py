@@ -226,7 +226,7 @@ def test_means_leave_out_episodes_to_which_a_metric_does_not_apply_and_say_how_m
     averages = Averages()
     for each in (episode(step(call(), call())), episode(step()), episode()):
         averages.add(each)
-    by_name = {mean.metric.name: mean for mean in averages.means()}
+    by_name = {mean.name: mean for mean in averages.means()}
     assert (by_name["calls_emitted_per_step"].mean, by_name["calls_emitted_per_step"].episodes) == (1, 2)
     assert (by_name["steps"].mean, by_name["steps"].episodes) == (pytest.approx(2 / 3), 3)
     assert (by_name["cost_usd"].mean, by_name["cost_usd"].episodes) == (None, 0)
@@ -259,5 +259,5 @@ def test_means_do_not_depend_on_the_order_of_episodes(rewards: list[float]) -> N
     averages = Averages()
     for reward in rewards:
         averages.add(episode(reward=reward))
-    (mean,) = (each.mean for each in averages.means() if each.metric.name == "reward_per_call")
+    (mean,) = (each.mean for each in averages.means() if each.name == "reward_per_call")
     assert mean == 1.3 / 6

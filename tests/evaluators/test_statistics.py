@@ -127,6 +127,11 @@ def test_binary_outcomes_of_independent_tasks_get_wilson() -> None:
     assert clustered != wilson(3, 6)
 
 
+def test_values_that_all_agree_look_certain_to_a_bootstrap_and_get_a_cautious_interval_or_none() -> None:
+    assert mean_interval([1, 1, 1, 1], list("aabb"), rng=generator()) == wilson(2, 2)
+    assert mean_interval([0.5, 0.5], list("ab"), rng=generator()) is None
+
+
 def test_the_same_generator_gives_the_same_interval() -> None:
     values = generator(3).random(40)
     assert mean_interval(values, list(range(40)), rng=generator(5)) == mean_interval(
