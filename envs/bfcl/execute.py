@@ -20,15 +20,15 @@ import operator
 import re
 import threading
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeGuard
 
 from trajectories.schema import CallError
 
-Methods = Mapping[str, Callable[..., Any]]
-
 DENIED = frozenset({"kill", "exit", "quit", "remove", "unlink", "popen", "Popen", "run"})
 LARGEST_PRECISION = 100_000
+_CACHED_LENGTH = 1000
 
 _TOOL_ERRORS = (
     ArithmeticError,
@@ -84,19 +84,20 @@ class _BadArguments(Exception):
 
 
 class Executor:
-    """Runs call strings against known methods. `instances` maps each method to the name of its instance's variable."""
+    """Runs call strings on the instances that own the tools. `variables` are the names of upstream's variables for them.
 
-    def __init__(self, methods: Methods, instances: Mapping[str, str]) -> None:
-        self._methods = methods
-        self._instances = instances
-        self._variables = frozenset(instances.values())
+    Without `rewrite` the text is taken as it is: no string argument changes.
+    """
+
+    def __init__(self, owners: Mapping[str, Any], variables: Mapping[int, str], *, rewrite: bool = True) -> None:
+        self._owners = owners
+        self._variables = variables
+        self._rewrite = rewrite
 
     def run(self, call: str) -> Executed:
         """Run one call string. Never raises for what the string holds."""
-        text = _NAME.sub(self._qualified, call)
         try:
-            self._refuse_denied(text)
-            value = self._value(_parse(text).body)
+            value = self._run(call)
             return Executed(_as_text(value), _tool_error(value))
         except _Refused as error:
             return _failure(error, "exception")
@@ -105,21 +106,39 @@ class Executor:
         except _UnknownName as error:
             return _failure(error, "unknown_tool")
         except SyntaxError as error:
-            return _failure(error, "bad_arguments" if _first_name(call) in self._methods else "unknown_tool")
+            return _failure(error, "bad_arguments" if call.split("(")[0].strip() in self._owners else "unknown_tool")
         except _TOOL_ERRORS as error:
             return _failure(error, "exception")
 
+    def _run(self, call: str) -> Any:
+        plan = (_plan if len(call) < _CACHED_LENGTH else _plan.__wrapped__)(call)
+        if plan is not None:
+            return self._run_plan(plan)
+        text = _NAME.sub(self._qualified, call) if self._rewrite else call
+        _refuse_denied(text)
+        tree = _parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                _refuse_repeated(node)
+        return self._value(tree.body)
+
+    def _run_plan(self, plan: "_Plan") -> Any:
+        method = self._tool(plan.name)
+        if plan.constants is None:
+            return self._call(method, plan.node)
+        return _apply(method, *plan.constants)
+
     def _qualified(self, match: re.Match[str]) -> str:
         name = match.group(1)
-        return f"{self._instances[name]}.{name}" if name in self._instances else name
+        return f"{self._variable(name)}.{name}" if name in self._owners else name
 
-    @staticmethod
-    def _refuse_denied(text: str) -> None:
-        name = text.split("(")[0]
-        if "." in name:
-            name = name.split(".")[1]
-        if name in DENIED:
-            raise _UnknownName(f"Function call {name} is not allowed.")
+    def _variable(self, name: str) -> str:
+        return self._variables[id(self._owners[name])]
+
+    def _tool(self, name: str) -> Callable[..., Any]:
+        if name not in self._owners:
+            raise _UnknownName(f"name {name!r} is not defined")
+        return getattr(self._owners[name], name)
 
     def _value(self, node: ast.expr) -> Any:
         evaluate = _EVALUATE.get(type(node))
@@ -128,31 +147,33 @@ class Executor:
         return evaluate(self, node)
 
     def call(self, node: ast.Call) -> Any:
-        method = self._method(node.func)
+        return self._call(self._callee(node.func), node)
+
+    def _callee(self, node: ast.expr) -> Callable[..., Any]:
+        """The method that a call names; in rewritten text it stands as `<instance>.<method>`."""
+        if isinstance(node, ast.Name) and not self._rewrite:
+            return self._tool(node.id)
+        if self._rewrite and self._is_tool(node):
+            return self._tool(node.attr)
+        value = self._value(node)
+        raise TypeError(f"{type(value).__name__!r} object is not callable")
+
+    def _is_tool(self, node: ast.expr) -> TypeGuard[ast.Attribute]:
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            return False
+        return node.attr in self._owners and self._variable(node.attr) == node.value.id
+
+    def _call(self, method: Callable[..., Any], node: ast.Call) -> Any:
         arguments = [self._value(argument) for argument in node.args]
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise _Refused("'**' arguments are not supported, only calls with literal arguments")
             keywords[keyword.arg] = self._value(keyword.value)
-        _refuse_costly(method.__name__, arguments, keywords)
-        try:
-            return method(*arguments, **keywords)
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                raise _BadArguments(str(error)) from error
-            raise
-
-    def _method(self, node: ast.expr) -> Callable[..., Any]:
-        """The method that a call names, in rewritten text always as `<instance>.<method>`."""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if self._instances.get(node.attr) == node.value.id:
-                return self._methods[node.attr]
-        value = self._value(node)
-        raise TypeError(f"{type(value).__name__!r} object is not callable")
+        return _apply(method, arguments, keywords)
 
     def name(self, node: ast.Name) -> Any:
-        if node.id in self._variables:
+        if node.id in self._variables.values():
             raise _Refused("an instance is no value, only its tools can be called")
         raise _UnknownName(f"name {node.id!r} is not defined")
 
@@ -207,40 +228,81 @@ _EVALUATE: Mapping[type[ast.expr], Callable[[Executor, Any], Any]] = {
 }
 
 
+class _Plan(NamedTuple):
+    """Text that is one call and holds no other. `constants` are its arguments, where all are immutable."""
+
+    name: str
+    node: ast.Call
+    constants: tuple[list[Any], dict[str, Any]] | None
+
+
+@lru_cache(maxsize=4096)
+def _plan(call: str) -> _Plan | None:
+    """How to run text that rewriting would not change but for the name at its start; None for any other text."""
+    head = _NAME.match(call)
+    if head is None or _NAME.search(call, head.end()) is not None:
+        return None
+    name = head.group(1)
+    _refuse_denied(name)
+    node = _parse(call).body
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != name:
+        return None
+    _refuse_repeated(node)
+    return _Plan(name, node, _constants(node))
+
+
+def _constants(node: ast.Call) -> tuple[list[Any], dict[str, Any]] | None:
+    arguments = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    keywords = {
+        keyword.arg: keyword.value.value
+        for keyword in node.keywords
+        if isinstance(keyword.value, ast.Constant) and keyword.arg is not None
+    }
+    complete = len(arguments) == len(node.args) and len(keywords) == len(node.keywords)
+    return (arguments, keywords) if complete else None
+
+
+def _apply(method: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    if method.__name__ in _COSTLY:
+        _refuse_costly(method.__name__, arguments, keywords)
+    try:
+        return method(*arguments, **keywords)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            raise _BadArguments(str(error)) from error
+        raise
+
+
 def _parse(text: str) -> ast.Expression:
     """What `eval` would compile, with its errors and without its warnings."""
     text = text.lstrip(" \t")
     if "\\" not in text:
-        return _checked(ast.parse(text, "<string>", "eval"))
+        return ast.parse(text, "<string>", "eval")
     with _PARSING, warnings.catch_warnings():  # a stray backslash warns, which must not depend on the caller's filters
         warnings.simplefilter("ignore")
-        return _checked(ast.parse(text, "<string>", "eval"))
+        return ast.parse(text, "<string>", "eval")
 
 
-def _checked(tree: ast.Expression) -> ast.Expression:
-    """The parser leaves keywords that are given twice to the compiler, which never sees this tree."""
-    for node in _calls(tree.body):
-        names = [keyword.arg for keyword in node.keywords if keyword.arg is not None]
-        if len(set(names)) < len(names):
-            twice = next(name for index, name in enumerate(names) if name in names[:index])
-            raise SyntaxError(f"keyword argument repeated: {twice}", ("<string>", node.lineno, None, None))
-    return tree
+def _refuse_denied(text: str) -> None:
+    name = text.split("(")[0]
+    if "." in name:
+        name = name.split(".")[1]
+    if name in DENIED:
+        raise _UnknownName(f"Function call {name} is not allowed.")
 
 
-def _calls(node: ast.AST) -> list[ast.Call]:
-    if isinstance(node, ast.Constant):
-        return []
-    found = [node] if isinstance(node, ast.Call) else []
-    for child in ast.iter_child_nodes(node):
-        found += _calls(child)
-    return found
+def _refuse_repeated(node: ast.Call) -> None:
+    """The parser leaves keywords that are given twice to the compiler, which never sees our trees."""
+    seen: set[str | None] = set()
+    for keyword in node.keywords:
+        if keyword.arg in seen and keyword.arg is not None:
+            raise SyntaxError(f"keyword argument repeated: {keyword.arg}", ("<string>", keyword.lineno, None, None))
+        seen.add(keyword.arg)
 
 
-def _refuse_costly(name: str, arguments: list[Any], keywords: Mapping[str, Any]) -> None:
+def _refuse_costly(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
     """Stops the three computations that one short call can make endless."""
-    names = _COSTLY.get(name)
-    if names is None:
-        return
+    names = _COSTLY[name]
     bound = {**dict(zip(names, arguments, strict=False)), **keywords}
     amount = bound.get(names[-1])
     if not isinstance(amount, int):
@@ -278,14 +340,10 @@ def _tool_error(value: Any) -> CallError | None:
     """Tools report an error as a dict with that key, some as a list of one such dict or of one sentence."""
     if isinstance(value, list) and value:
         value = value[0]
-    if isinstance(value, dict):
+    if type(value) is dict:
         return "tool_error" if "error" in value else None
     return "tool_error" if isinstance(value, str) and value.startswith("Error:") else None
 
 
 def _failure(error: Exception, kind: CallError) -> Executed:
     return Executed(f"Error during execution: {error}", kind)
-
-
-def _first_name(call: str) -> str:
-    return call.split("(")[0].strip()

@@ -5,16 +5,17 @@ played twice goes on from the old state; here each `Simulation` has its own inst
 the text of results where a string argument looks like a call; ours has the model name `model`.
 """
 
-import copy
 import decimal
 import hashlib
 import random
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, cast
 
 from envs.bfcl.dataset import Row
 from envs.bfcl.execute import Executed, Executor
-from envs.bfcl.simulator_code import World
+from envs.bfcl.simulator_code import World, deep_copy, lent_world
 from trajectories.failures import InputError
 from trajectories.schema import CallError
 
@@ -25,21 +26,19 @@ class Simulation:
     """The instances of the classes that a row involves. Not for two threads at once.
 
     `world` may be shared between simulations that should see each other's changes to module globals, as upstream's
-    do; `side` is the ending of the instances' names. Raises InputError where the row's data has no simulators.
+    do; `side` is the ending of the instances' names; without `rewrite` string arguments are left as they are. Raises InputError where the row's data has no simulators.
     """
 
-    def __init__(self, row: Row, *, world: World | None = None, side: str = "") -> None:
+    def __init__(self, row: Row, *, world: World | None = None, side: str = "", rewrite: bool = True) -> None:
         world = world or new_world(row)
         self.instances = {name: _instance(world, name, row) for name in row.involved_classes}
-        methods: dict[str, Any] = {}
-        variables: dict[str, str] = {}
-        for class_name, instance in self.instances.items():
-            for name in _tools(type(instance)):
-                methods[name] = getattr(instance, name)
-                variables[name] = f"model{side}_{row.id}_{class_name.lower()}_instance"
-        self.tools = frozenset(methods)
-        self._executor = Executor(methods, variables)
-        self._errors: dict[tuple[str, str], CallError | None] = {}
+        owners = {tool: instance for name, instance in self.instances.items() for tool in world.tools(name)}
+        variables = {
+            id(instance): f"model{side}_{row.id}_{name.lower()}_instance" for name, instance in self.instances.items()
+        }
+        self.tools = owners.keys()
+        self._executor = Executor(owners, variables, rewrite=rewrite)
+        self._last: list[tuple[str, Executed]] = []
         self._digest: str | None = None
 
     def run(self, calls: Sequence[str]) -> list[str]:
@@ -50,13 +49,15 @@ class Simulation:
         """As `run`, with the class of each call's error."""
         self._digest = None
         with decimal.localcontext():
-            executed = [self._executor.run(call) for call in calls]
-        self._errors = {(call, result.text): result.error for call, result in zip(calls, executed, strict=True)}
-        return executed
+            self._last = [(call, self._executor.run(call)) for call in calls]
+        return [executed for _, executed in self._last]
 
     def error_class(self, call: str, result: str) -> CallError | None:
-        """The class of error of a call of the last step. KeyError for another call."""
-        return self._errors[call, result]
+        """The class of error of a call of the last step. LookupError for another call."""
+        for ran, executed in self._last:
+            if (ran, executed.text) == (call, result):
+                return executed.error
+        raise LookupError(f"The call {call!r} was not run in the last step.")
 
     def state_digest(self) -> str:
         """Over all that later results can depend on: attributes, current directory, position of random generators."""
@@ -73,21 +74,26 @@ class Simulation:
 
 def new_world(row: Row) -> World:
     """Fresh simulator modules for a row. InputError where its data has no simulators."""
+    return World(_folder(row))
+
+
+def lend_world(row: Row) -> AbstractContextManager[World]:
+    """As `new_world`, for a short while."""
+    return lent_world(_folder(row), long_context=row.long_context)
+
+
+def _folder(row: Row) -> Path:
     if row.simulators is None:
         raise InputError(f"The simulators of {row.id!r} are not there: run 'harness data pull bfcl-v3'.")
-    return World(row.simulators)
+    return row.simulators
 
 
 def _instance(world: World, class_name: str, row: Row) -> Any:
     instance = world.simulator(class_name)
     if class_name != STATELESS:
-        scenario = copy.deepcopy(row.initial_config.get(class_name, {}))
+        scenario = deep_copy(row.initial_config.get(class_name, {}))
         instance._load_scenario(scenario, long_context=row.long_context)
     return instance
-
-
-def _tools(simulator: type) -> list[str]:
-    return [name for name, value in vars(simulator).items() if callable(value) and not name.startswith("_")]
 
 
 def _text(value: Any) -> str:
