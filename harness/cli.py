@@ -15,7 +15,7 @@ from typer.exceptions import TyperException
 from harness.console import say
 from trajectories.failures import InfrastructureError, InputError
 
-OK, FAULT, USAGE, INTERRUPTED = 0, 1, 2, 130
+OK, FAULT, USAGE = 0, 1, 2
 
 app = typer.Typer(
     name="harness",
@@ -269,9 +269,6 @@ def run(arguments: list[str]) -> int:
     except InfrastructureError as error:
         say(f"Error: {error}")
         return FAULT
-    except KeyboardInterrupt:
-        say("Interrupted: what was stored is kept, --resume goes on.")
-        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has left; the flush at exit must not complain about it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

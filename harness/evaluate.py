@@ -58,6 +58,9 @@ def evaluate(command: Command, config: Path | None, flags: Mapping[str, Any]) ->
         if not resolved.plan.benchmarks:
             return _nothing_runs(resolved, options)
         return _run(command, options, resolved)
+    except KeyboardInterrupt:
+        say("Interrupted at once: what was stored is kept, --resume goes on.")
+        return INTERRUPTED
     finally:
         resolved.close()
 

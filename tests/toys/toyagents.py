@@ -21,6 +21,17 @@ class Adder:
         )
 
 
+class Paced(Adder):
+    """Takes 30 ms a step and adds what its seed says."""
+
+    name = "paced"
+
+    def act(self, history: Sequence[Message], tools: Sequence[ToolSpec], *, seed: int) -> Action:
+        time.sleep(0.03)
+        number = seed % 3 * int(history[0].content.split("toy_")[1].split(".")[0])
+        return Action(tool_calls=(ToolCall(id="call_0", name="add", arguments={"number": number}),))
+
+
 class Slow(Adder):
     """Takes 0.1 s a step."""
 
