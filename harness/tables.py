@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _GAP = 2
-_MARKUP = re.compile(r"[\\`*<>|#~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(:\[])")
+_MARKUP = re.compile(r"[\\`*<>|~]|^[#+-]+(?=\s)|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(:\[])")
 _LEAST = 12  # a column of text is not cut below this many cells
 
 

@@ -62,7 +62,9 @@ def test_control_characters_never_reach_a_terminal() -> None:
     [
         ("a|b", "a\\|b"),
         ("<script>", "\\<script\\>"),
-        ("**bold** _it_ # h", "\\*\\*bold\\*\\* \\_it\\_ \\# h"),
+        ("**bold** _it_ #1", "\\*\\*bold\\*\\* \\_it\\_ #1"),
+        ("# h", "\\# h"),
+        ("- item", "\\- item"),
         ("[x](http://e)", "[x\\](http://e)"),
         ("snake_case_name [1, 2]", "snake_case_name [1, 2]"),
         ("a `tick`", "a \\`tick\\`"),
