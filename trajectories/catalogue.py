@@ -154,6 +154,61 @@ class Catalogue:
         """Ids whose counting record lies in this file."""
         return [located.summary.id for located in self._rows("place = ?", [place])]
 
+    def clear(self) -> None:
+        """Forgets everything, to be covered anew."""
+        with self._lock, _explained():
+            self._loose.clear()
+            self._connection.execute("DELETE FROM temp.fresh")
+            if self._covers_all:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.execute("DELETE FROM main.records")
+                self._connection.execute("DELETE FROM main.segments")
+                self._connection.execute("COMMIT")
+
+    def sealed_count(self) -> int:
+        """How many ids `records` has."""
+        with self._reading() as connection:
+            return connection.execute("SELECT count(*) FROM main.records").fetchone()[0]
+
+    def sealed_edges(self, each: int) -> list[tuple[str, str]]:
+        """Ranges (after, up to) of stamps that cover `records`, with at most `each` records in one."""
+        edges, low = list[tuple[str, str]](), ""
+        with self._reading() as connection:
+            while True:
+                query = "SELECT max(stamp) FROM (SELECT stamp FROM main.records WHERE stamp > ? ORDER BY stamp LIMIT ?)"
+                high = connection.execute(query, (low, each)).fetchone()[0]
+                if high is None:
+                    return edges
+                edges.append((low, high))
+                low = high
+
+    def sealed(self, low: str, high: str) -> Iterator[Located]:
+        """The records of `records` after the stamp `low` up to `high`, in order, in constant memory."""
+        query = f"SELECT {_NAMES} FROM main.records WHERE stamp > ? AND stamp <= ? ORDER BY stamp LIMIT ?"
+        while True:
+            with self._reading() as connection:
+                rows = connection.execute(query, (low, high, _PAGE)).fetchall()
+            if not rows:
+                return
+            yield from (Located(row[1], row[2], row[3], from_row(row[4:])) for row in rows)
+            low = rows[-1][1]
+
+    def differences(self, rebuilt: "Catalogue") -> Iterator[str]:
+        """Ids that `records` lacks, has too much, or has otherwise than the rebuilt one. A place may differ: a record
+        may stand in two segments."""
+        last = ""
+        query = f"SELECT {_NAMES} FROM main.records WHERE id > ? ORDER BY id LIMIT ?"
+        while True:
+            with self._reading() as ours, rebuilt._reading() as theirs:
+                left = {row[4]: row for row in ours.execute(query, (last, _PAGE)).fetchall()}
+                right = {row[4]: row for row in theirs.execute(query, (last, _PAGE)).fetchall()}
+            full = [max(page) for page in (left, right) if len(page) == _PAGE]
+            last = min(full, default="")
+            ids = {name for name in left.keys() | right.keys() if not full or name <= last}
+            yield from sorted(name for name in ids if not _same(left.get(name), right.get(name)))
+            if not full:
+                return
+
     def select(self, filters: Filters) -> Iterator[Located]:
         """Each id that matches now, once, in the order in which the records were appended, in constant memory.
 
@@ -208,6 +263,12 @@ CREATE TEMP VIEW latest AS
     SELECT {_NAMES} FROM temp.fresh AS f WHERE NOT EXISTS (
         SELECT 1 FROM main.records AS r WHERE r.id = f.id AND (r.done, r.stamp) >= (f.done, f.stamp))
 """
+
+
+def _same(left: Sequence[Any] | None, right: Sequence[Any] | None) -> bool:
+    if left is None or right is None:
+        return False
+    return (*left[:2], *left[4:]) == (*right[:2], *right[4:]) and (left[2] != right[2] or left[3] == right[3])
 
 
 def _entry(place: str, at: int, stamp: str, row: Sequence[Any]) -> tuple[Any, ...]:

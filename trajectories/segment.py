@@ -170,6 +170,7 @@ class _Sink(io.RawIOBase):
 def _write(path: Path, records: Iterable[cells.Loose], described: Described) -> int:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
+        durable.try_lock(fd)  # tells others that this unfinished file has an owner
         sink = _Sink(fd)
         schema = _schema(described)
         codec = cells.Codec(LEVEL, described.dictionary)

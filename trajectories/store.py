@@ -12,23 +12,25 @@ of an id wins, but a fault of ours never replaces a done one.
 
 import json
 import os
-import queue
 import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, Unpack
+from typing import Self, Unpack
 
-from trajectories import cells, durable, journal, segment
+from trajectories import cells, durable, journal, problems, segment, upkeep
 from trajectories.catalogue import Catalogue, Located, SegmentRow
 from trajectories.failures import InfrastructureError, InputError
-from trajectories.journal_records import Listed, RecordReader, RecordWriter, compress_body
+from trajectories.journal_records import RecordReader, RecordWriter, compress_body
 from trajectories.packing import pack, unpack
+from trajectories.problems import Problem, StoreDamaged
 from trajectories.schema import SCHEMA_VERSION, Trajectory, Verdict
+from trajectories.sealing import Sealable, Sealer, is_live, lock_orphan, remove_stale, winners
 from trajectories.summary import Filters, Summary, summarize, to_row
+from trajectories.upkeep import Compacted
 
 __all__ = ["Compacted", "Filters", "Problem", "Store", "StoreDamaged", "Summary", "find_store"]
 
@@ -37,51 +39,10 @@ FOLDER_IN_RUN = "trajectories"
 """Where a run folder keeps its store."""
 SEAL_RECORDS = 4096
 SEAL_BYTES = 32 << 20
-SEGMENT_RECORDS = 65536
-"""At most so many records in a segment that `compact` writes."""
 
 _MARKER = "store.json"
 _WHAT = "harness trajectory store"
 _OPEN_SEGMENTS = 64
-
-
-class Problem(NamedTuple):
-    """Something wrong with a file of the store, in one sentence. `ids` are the trajectories it concerns, where known."""
-
-    severity: Literal["info", "error"]
-    place: str
-    sentence: str
-    ids: tuple[str, ...] = ()
-
-
-class StoreDamaged(InfrastructureError):
-    """Records that were done can't be read any more. The message names the first problem, `problems` has all."""
-
-    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
-        more = f" There are {len(problems) - 1} more problems." if len(problems) > 1 else ""
-        super().__init__(
-            f"{problems[0].sentence}{more} Restore the file from a backup, or run `harness trajectories compact "
-            f"--drop-damaged {path}`: what can't be read is then owed again."
-        )
-        self.problems = tuple(problems)
-
-
-class Compacted(NamedTuple):
-    """What `compact` did. `dropped` are ids whose record could not be read."""
-
-    records: int
-    superseded: int
-    bytes_before: int
-    bytes_after: int
-    dropped: tuple[str, ...] = ()
-
-
-class _Sealable(NamedTuple):
-    """A journal whose lock we hold. `writer` None: its process died."""
-
-    path: Path
-    fd: int
-    writer: RecordWriter | None = None
 
 
 def find_store(path: Path) -> Path:
@@ -99,6 +60,8 @@ class Store:
         self.path = path
         self.notices: list[Problem] = []
         """What opening found and mended, such as a torn tail."""
+        self.problems: list[Problem] = []
+        """What opening found damaged, where `damaged_ok` let it go on."""
         self._writable, self._damaged_ok = writable, damaged_ok
         self._journals, self._segments = path / "journals", path / "segments"
         self._lock = threading.RLock()
@@ -108,7 +71,7 @@ class Store:
         self._own: set[str] = set()
         self._readers: dict[str, RecordReader] = {}
         self._opened: OrderedDict[str, segment.Segment] = OrderedDict()
-        self._sealer = _Sealer(self._seal_journal)
+        self._sealer = Sealer(self._seal_journal)
         self._tick = _Clock()
         self._catalogue = Catalogue(path / "catalogue.sqlite", writable=writable)
         try:
@@ -260,11 +223,27 @@ class Store:
         StoreDamaged where a record can't be read, unless `drop_damaged`: then those are left out, to be played
         again, and damaged files are moved to STORE/damaged. Journals of writers at work stay as they are.
         """
-        raise NotImplementedError
+        self.seal()
+        with _only_one(self.path / "compact.lock"):
+            before = self.size_bytes()
+            dropped = self._salvage() if drop_damaged else ()
+            self._refresh()
+            rows = sum(row.rows for row in self._catalogue.segments().values())
+            merger = upkeep.Merger(self._segments, self._catalogue, self._loose)
+            replaced = merger.run(self._index_segment)
+            self._remove_segments(replaced)
+            records = self._catalogue.sealed_count()
+            return Compacted(records, rows - records, before, self.size_bytes(), dropped)
 
     def verify(self) -> list[Problem]:
         """Reads everything and compares: checksums, bodies with their summaries, the catalogue with the segments."""
-        raise NotImplementedError
+        found = [*self.notices, *self._take_in()]
+        for name in sorted(_names(self._segments, segment.SUFFIX)):
+            found.extend(upkeep.check_segment(self._segments / name))
+        for name in sorted(_names(self._journals, journal.SUFFIX)):
+            found.extend(self._check_journal(self._journals / name))
+        found.extend(upkeep.check_catalogue(self._catalogue, self._segments))
+        return list(dict.fromkeys(found))
 
     def _open_writer(self) -> RecordWriter:
         self._check_writable()
@@ -284,21 +263,21 @@ class Store:
     def _rotate(self) -> None:
         """Goes on with a new journal; the old one is sealed in the background."""
         if self._writer is not None:
-            self._sealer.put(_Sealable(self._writer.path, self._writer.release(), self._writer))
+            self._sealer.put(Sealable(self._writer.path, self._writer.release(), self._writer))
             self._writer = None
 
-    def _seal_journal(self, sealable: _Sealable) -> None:
+    def _seal_journal(self, sealable: Sealable) -> None:
         """Journal to segment. Killed at any point, the next opening does the rest: nothing is lost or there twice."""
         with self._settled:
             self._settled.wait_for(lambda: sealable.writer is None or not sealable.writer.waiting)
         reader = RecordReader(sealable.path)
-        records = _winners(reader.refresh())
+        records = winners(reader.refresh())
         try:
             sealed = segment.write_segment(
                 self._segments, lambda: (reader.loose(listed) for listed in records), [sealable.path.name]
             )
         except cells.UNREADABLE as error:
-            raise StoreDamaged(self.path, [_unreadable_journal(sealable.path, error)]) from error
+            raise StoreDamaged(self.path, [problems.bad_record(sealable.path, "of this run", error)]) from error
         if sealed is not None:
             self._index_segment(sealed)
         with durable.explained(sealable.path):
@@ -310,59 +289,57 @@ class Store:
 
     def _refresh(self) -> None:
         """Takes in what other processes added, sealed or compacted. Raises StoreDamaged unless told not to."""
+        found = self._take_in()
+        if found and not self._damaged_ok:
+            raise StoreDamaged(self.path, found)
+        self.problems.extend(problem for problem in found if problem not in self.problems)
+
+    def _take_in(self) -> list[Problem]:
         with self._lock:
-            problems = self._read_journals() + self._read_segments()
+            found = self._read_journals() + self._read_segments()
             self._tick.pass_by(self._catalogue.last_stamp())
-        if problems and not self._damaged_ok:
-            raise StoreDamaged(self.path, problems)
+        return found
 
     def _read_journals(self) -> list[Problem]:
         # Journals come before segments: one that vanishes in between is in a segment by then.
-        problems: list[Problem] = []
-        replaced = {name for known in self._catalogue.segments().values() for name in known.replaces}
-        for name in sorted(_names(self._journals, journal.SUFFIX) - self._own - replaced):
+        found: list[Problem] = []
+        for name in sorted(_names(self._journals, journal.SUFFIX) - self._own - self._replaced()):
             reader = self._readers.setdefault(name, RecordReader(self._journals / name))
             with suppress(FileNotFoundError):
-                found = reader.refresh()
-                self._catalogue.add_fresh(name, [(at.stamp, at.offset, at.row) for at in found])
-            problems.extend(_journal_problems(reader))
-        return problems
+                records = reader.refresh()
+                self._catalogue.add_fresh(name, [(at.stamp, at.offset, at.row) for at in records])
+            found.extend(_journal_problems(reader))
+        return found
 
     def _read_segments(self) -> list[Problem]:
-        problems: list[Problem] = []
+        found: list[Problem] = []
         for _ in range(3):  # a segment that is compacted away meanwhile looks missing once
-            there, known = _names(self._segments, segment.SUFFIX), self._catalogue.segments()
-            problems = [problem for name in sorted(there - known.keys()) for problem in self._index_new(name)]
-            known = self._catalogue.segments()
-            replaced = {name for row in known.values() for name in row.replaces}
+            new = _names(self._segments, segment.SUFFIX) - self._catalogue.segments().keys()
+            found = [problem for name in sorted(new) for problem in self._index_new(self._segments / name)]
+            known, replaced = self._catalogue.segments(), self._replaced()
             self._catalogue.forget_segments(known.keys() & replaced)
-            missing = [
-                problem for name, row in sorted(known.items()) if name not in replaced for problem in self._changed(row)
-            ]
-
-            if not missing:
+            changed = [problem for name in sorted(known.keys() - replaced) for problem in self._changed(known[name])]
+            if not changed:
                 break
-            problems.extend(missing)
+            found.extend(changed)
         for name in set(self._readers) - _names(self._journals, journal.SUFFIX):
             self._forget_journal(name)
-        return problems
+        return found
 
-    def _index_new(self, name: str) -> list[Problem]:
-        path = self._segments / name
+    def _replaced(self) -> set[str]:
+        """Files whose records all stand in some segment, should they still be there."""
+        return {name for row in self._catalogue.segments().values() for name in row.replaces}
+
+    def _index_new(self, path: Path) -> list[Problem]:
         try:
             if segment.is_sound(path):
                 self._index_segment(path)
                 return []
-            problem = _damaged_segment(path, "its checksum is wrong")
             with suppress(*segment.UNREADABLE):
                 self._index_segment(path, trusted=False)
+            return [problems.bad_segment(path, "its checksum is wrong", self._catalogue.ids_in(path.name))]
         except FileNotFoundError:
-            return []
-        except InputError:
-            raise
-        except segment.UNREADABLE as error:
-            return [_damaged_segment(path, str(error))]
-        return [problem]
+            return []  # compacted away meanwhile
 
     def _index_segment(self, path: Path, *, trusted: bool = True) -> None:
         opened = segment.Segment(path)
@@ -377,26 +354,85 @@ class Store:
         if not ids:
             return []
         reason = "it is missing" if size < 0 else f"it has {size} bytes instead of {row.size}"
-        return [_damaged_segment(path, reason, ids)]
+        return [problems.bad_segment(path, reason, ids)]
 
     def _adopt_orphans(self) -> None:
-        """Seals journals whose writers died, in the background."""
-        replaced = {name for known in self._catalogue.segments().values() for name in known.replaces}
+        """Seals journals whose writers died, in the background, and removes what is dead."""
+        replaced = self._replaced()
         for name in sorted(_names(self._journals, journal.SUFFIX) - self._own):
-            orphan = _lock_orphan(self._journals / name)
-            if orphan is None:
-                continue
-            if name in replaced:
-                durable.remove(orphan.path)
+            orphan = lock_orphan(self._journals / name)
+            if orphan is not None and not self._adopt(orphan, replaced):
                 os.close(orphan.fd)
-                continue
-            reader = self._readers.setdefault(name, RecordReader(self._journals / name))
-            if reader.tail is not None:
-                self.notices.append(_torn_tail(reader))
-            if reader.gaps:
-                os.close(orphan.fd)
-                continue
-            self._sealer.put(orphan)
+        self._remove_segments(replaced & _names(self._segments, segment.SUFFIX))
+        for folder in (self._journals, self._segments):
+            remove_stale(folder)
+
+    def _adopt(self, orphan: Sealable, replaced: set[str]) -> bool:
+        """Whether the journal was given to the sealer; a damaged one waits for `compact(drop_damaged=True)`."""
+        if orphan.path.name in replaced:
+            durable.remove(orphan.path)
+            return False
+        reader = self._readers.setdefault(orphan.path.name, RecordReader(orphan.path))
+        if _journal_problems(reader):
+            return False
+        if reader.tail is not None:
+            self.notices.append(problems.torn_tail(orphan.path, reader.tail.end - reader.tail.offset))
+        self._sealer.put(orphan)
+        return True
+
+    def _salvage(self) -> tuple[str, ...]:
+        """Sets damaged files aside after saving what can be read of them, and builds the catalogue anew.
+
+        Gives the ids that are owed again. Where an older record of an id is left, that one counts from now on.
+        """
+        quarantine = self.path / "damaged"
+        lost = {name for problem in self._take_in() for name in problem.ids}
+        for name in sorted(_names(self._segments, segment.SUFFIX)):
+            if upkeep.check_segment(self._segments / name):
+                lost.update(upkeep.salvage_segment(self._segments / name, quarantine))
+        for name in sorted(_names(self._journals, journal.SUFFIX)):
+            lost.update(self._salvage_journal(self._journals / name, quarantine))
+        with self._lock:
+            self._opened.clear()
+            self._readers.clear()
+            self._catalogue.clear()
+        self._take_in()
+        return tuple(sorted(lost - self._catalogue.done_ids()))
+
+    def _salvage_journal(self, path: Path, quarantine: Path) -> tuple[str, ...]:
+        orphan = lock_orphan(path)
+        if orphan is None:
+            return ()
+        try:
+            reader = RecordReader(path)
+            records = reader.refresh()
+            if not _journal_problems(reader) and not upkeep.check_journal(reader, records):
+                return ()
+            return upkeep.salvage_journal(reader, records, self._segments, quarantine)
+        finally:
+            os.close(orphan.fd)
+
+    def _remove_segments(self, names: Iterable[str]) -> None:
+        gone = set(names)
+        for name in gone:
+            with durable.explained(self._segments / name):
+                durable.remove(self._segments / name)
+        if gone:
+            durable.sync_folder(self._segments)
+        with self._lock:
+            for name in gone:
+                self._opened.pop(name, None)
+
+    def _check_journal(self, path: Path) -> list[Problem]:
+        reader = RecordReader(path)
+        try:
+            found = upkeep.check_journal(reader, reader.refresh())
+        except FileNotFoundError:
+            return []
+        found.extend(_journal_problems(reader))
+        if reader.tail is not None and not is_live(path):
+            found.append(problems.torn_tail(path, reader.tail.end - reader.tail.offset))
+        return found
 
     def _forget_journal(self, name: str) -> None:
         self._catalogue.forget_journal(name)
@@ -413,10 +449,21 @@ class Store:
             except FileNotFoundError:
                 pass  # sealed or compacted meanwhile: it has moved
             except segment.UNREADABLE as error:
-                raise StoreDamaged(self.path, [_damaged_record(located, error)]) from error
+                raise StoreDamaged(self.path, [self._bad_record(located, error)]) from error
             self._refresh()
             located = self._catalogue.find(located.summary.id) or located
-        raise StoreDamaged(self.path, [_damaged_record(located, "the file is missing")])
+        raise StoreDamaged(self.path, [self._bad_record(located, "the file is missing")])
+
+    def _bad_record(self, located: Located, reason: Exception | str) -> Problem:
+        folder = self._journals if located.place.endswith(journal.SUFFIX) else self._segments
+        return problems.bad_record(folder / located.place, located.summary.id, reason)
+
+    def _loose(self, located: Located) -> cells.Loose:
+        """A record for another segment."""
+        try:
+            return cells.Loose(located.stamp, to_row(located.summary), *self._read(located))
+        except segment.UNREADABLE as error:
+            raise StoreDamaged(self.path, [self._bad_record(located, error)]) from error
 
     def _read(self, located: Located) -> tuple[bytes, tuple[bytes, ...]]:
         if located.place.endswith(journal.SUFFIX):
@@ -455,44 +502,6 @@ class _Clock:
             self._last = max(self._last, int(stamp[:16], 16))
 
 
-class _Sealer:
-    """One background thread that seals journals, started with the first."""
-
-    def __init__(self, seal: Any) -> None:
-        self._seal = seal
-        self._jobs: queue.Queue[_Sealable | None] = queue.Queue()
-        self._thread: threading.Thread | None = None
-        self._failed: list[Exception] = []
-
-    def put(self, job: _Sealable) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="store-sealer", daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
-
-    def drain(self) -> None:
-        """Waits for all jobs and raises the first failure since the last call."""
-        self._jobs.join()
-        if self._failed:
-            failed, self._failed = self._failed, []
-            raise failed[0]
-
-    def stop(self) -> None:
-        if self._thread is not None:
-            self._jobs.put(None)
-            self._thread.join()
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                self._seal(job)
-            except (InfrastructureError, InputError, *segment.UNREADABLE) as error:
-                os.close(job.fd)
-                self._failed.append(error)
-            finally:
-                self._jobs.task_done()
-
-
 def _check_marker(folder: Path) -> None:
     try:
         said = json.loads((folder / _MARKER).read_bytes())
@@ -526,64 +535,21 @@ def _size(path: Path, missing: int = 0) -> int:
         return missing
 
 
-def _lock_orphan(path: Path) -> _Sealable | None:
-    """The journal with its lock, or None where a live process has it, or sealed it meanwhile."""
-    try:
-        fd = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return None
-    with suppress(FileNotFoundError):
-        if durable.try_lock(fd) and path.stat().st_ino == os.fstat(fd).st_ino:
-            return _Sealable(path, fd)
-    os.close(fd)
-    return None
-
-
-def _winners(records: Sequence[Listed]) -> list[Listed]:
-    """The records of one journal that may count, in the order in which they were appended."""
-    best: dict[str, Listed] = {}
-    for record in records:
-        known = best.get(record.row[0])
-        if known is None or _rank(record) >= _rank(known):
-            best[record.row[0]] = record
-    return sorted(best.values(), key=lambda record: record.stamp)
-
-
-def _rank(record: Listed) -> tuple[bool, str]:
-    boundary = record.row[Summary._fields.index("boundary")]
-    return (boundary is None or boundary == "agent", record.stamp)
-
-
 def _journal_problems(reader: RecordReader) -> list[Problem]:
-    problems = [
-        Problem(
-            "error",
-            reader.path.name,
-            f"The journal {reader.path} is damaged between bytes {gap.offset} and {gap.end}: the records there are lost.",
-        )
-        for gap in reader.gaps
-    ]
+    found = [problems.lost_frames(reader.path, gap.offset, gap.end) for gap in reader.gaps]
     if reader.header is not None and not reader.header.sound:
-        problems.append(Problem("error", reader.path.name, f"The header of the journal {reader.path} is damaged."))
-    return problems
+        found.append(problems.bad_header(reader.path))
+    return found
 
 
-def _torn_tail(reader: RecordReader) -> Problem:
-    assert reader.tail is not None  # noqa: S101 - the callers have checked
-    torn = reader.tail.end - reader.tail.offset
-    sentence = f"The journal {reader.path} ended in {torn} bytes of an unfinished write: that episode is owed again."
-    return Problem("info", reader.path.name, sentence)
-
-
-def _unreadable_journal(path: Path, error: Exception) -> Problem:
-    return Problem("error", path.name, f"The journal {path} has a record that can't be read ({error}).")
-
-
-def _damaged_segment(path: Path, reason: str, ids: Sequence[str] = ()) -> Problem:
-    concerns = f" {len(ids)} trajectories are in it." if ids else ""
-    return Problem("error", path.name, f"The segment {path} is damaged: {reason}.{concerns}", tuple(ids))
-
-
-def _damaged_record(located: Located, reason: Exception | str) -> Problem:
-    sentence = f"Trajectory {located.summary.id} in {located.place} can't be read ({reason})."
-    return Problem("error", located.place, sentence, (located.summary.id,))
+@contextmanager
+def _only_one(path: Path) -> Generator[None]:
+    """Holds the lock file while the block runs. InputError where another process does."""
+    with durable.explained(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not durable.try_lock(fd):
+            raise InputError(f"Another process compacts {path.parent} right now: wait until it is done.")
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,229 @@
+"""What `harness trajectories ls|show|stats|verify|compact` print.
+
+Each function takes a run folder or a store folder and a text stream. A damaged store is still listed and shown as far as it can be
+read, with its problems named on `errors`; what is damaged is never counted silently.
+"""
+
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO, Unpack
+
+from pydantic_core import to_json
+
+from harness.transcript import Line, safe_line, transcript, wrap
+from trajectories.failures import InputError
+from trajectories.store import Filters, Problem, Store, Summary, find_store
+
+_COLOURS = {"title": "1", "role": "1;36", "dim": "2", "call": "33", "error": "31"}
+_GROUPS = ("benchmark", "agent", "category", "ended", "limit", "boundary", "failure")
+_SUMS = ("steps", "calls", "prompt_tokens", "completion_tokens", "cost_usd")
+
+
+def ls(
+    path: Path,
+    *,
+    json: bool = False,
+    head: int | None = None,
+    out: TextIO | None = None,
+    errors: TextIO | None = None,
+    **filters: Unpack[Filters],
+) -> int:
+    """One line, or one JSON object in an array, for each trajectory that passes the filters; at most `head` of them."""
+    out = _stream(out)
+    with _reading(path, errors) as store:
+        rows = islice(store.summaries(**filters), head)
+        if json:
+            _json_array((_summary_dict(summary) for summary in rows), out)
+            return 0
+        width = _width(out)
+        _print([Line("title", _cut(_HEADINGS, width))], out)
+        shown = 0
+        for summary in rows:
+            _print([Line("plain" if summary.done else "error", _cut(_row(summary), width))], out)
+            shown += 1
+        _print([Line("dim", f"{shown} of {len(store)} trajectories")], out)
+    return 0
+
+
+def show(
+    path: Path, trajectory_id: str, *, json: bool = False, out: TextIO | None = None, errors: TextIO | None = None
+) -> int:
+    """One trajectory as a transcript, or as its JSON. An unambiguous prefix of its id, or its task's id, is enough."""
+    out = _stream(out)
+    with _reading(path, errors) as store:
+        trajectory = store.get(_resolve(store, trajectory_id))
+    if json:
+        out.write(trajectory.to_json() + "\n")
+    else:
+        _print(transcript(trajectory, _width(out)), out)
+    return 0
+
+
+def stats(path: Path, *, json: bool = False, out: TextIO | None = None, errors: TextIO | None = None) -> int:
+    """Counts by benchmark, agent, category, end and failure; sums of steps, calls, tokens and money; bytes a step."""
+    out = _stream(out)
+    with _reading(path, errors) as store:
+        figures = _figures(store)
+    if json:
+        out.write(_json(figures) + "\n")
+    else:
+        _print(_stats_lines(figures), out)
+    return 0
+
+
+def verify(path: Path, *, json: bool = False, out: TextIO | None = None) -> int:
+    """Every problem of the store, one line each. 1 if any of them is an error, else 0."""
+    out = _stream(out)
+    with Store.open(find_store(path), damaged_ok=True) as store:
+        problems, count = store.verify(), len(store)
+    bad = [problem for problem in problems if problem.severity == "error"]
+    if json:
+        found = [problem._asdict() for problem in problems]
+        out.write(_json({"trajectories": count, "ok": not bad, "problems": found}) + "\n")
+        return 1 if bad else 0
+    width = _width(out)
+    for problem in problems:
+        style = "error" if problem.severity == "error" else "dim"
+        _print([Line(style, line) for line in wrap(safe_line(problem.sentence), width)], out)
+    verdict = f"{len(bad)} errors" if bad else "everything can be read and agrees"
+    _print([Line("error" if bad else "plain", f"{count} trajectories: {verdict}")], out)
+    return 1 if bad else 0
+
+
+def compact(path: Path, *, drop_damaged: bool = False, json: bool = False, out: TextIO | None = None) -> int:
+    """Merges segments and leaves out superseded records. With `drop_damaged` also what can't be read any more."""
+    out = _stream(out)
+    with Store.open(find_store(path), writable=True, damaged_ok=drop_damaged) as store:
+        did = store.compact(drop_damaged=drop_damaged)
+    if json:
+        out.write(_json(did._asdict()) + "\n")
+        return 0
+    saved = f"{did.bytes_before:,} -> {did.bytes_after:,} bytes"
+    _print([Line("plain", f"{did.records} trajectories, {did.superseded} superseded ones left out, {saved}")], out)
+    for dropped in did.dropped:
+        _print([Line("error", f"can't be read any more, owed again: {safe_line(dropped)}")], out)
+    return 0
+
+
+_HEADINGS = f"{'id':<12} {'task':<32} {'agent':<24} {'k':>2} {'ended':<22} {'score':>5} {'steps':>5} {'calls':>5} {'seconds':>8}"
+
+
+def _row(summary: Summary) -> str:
+    how = summary.limit or (f"{summary.boundary}: {summary.failure}" if summary.failure else summary.ended)
+    score = "-" if summary.official is None else f"{summary.official:.2f}"
+    seconds = "-" if summary.wall_s is None else f"{summary.wall_s:.2f}"
+    texts = f"{_fit(summary.id, 12)} {_fit(summary.task_id, 32)} {_fit(summary.agent, 24)} {summary.attempt:>2} "
+    return texts + f"{_fit(how, 22)} {score:>5} {summary.steps:>5} {summary.calls:>5} {seconds:>8}"
+
+
+def _fit(text: str, width: int) -> str:
+    text = safe_line(text)
+    return f"{text:<{width}}" if len(text) <= width else text[: width - 1] + "…"
+
+
+def _cut(text: str, width: int) -> str:
+    return text[:width].rstrip()
+
+
+def _figures(store: Store) -> dict[str, Any]:
+    groups: dict[str, Counter[str]] = {name: Counter() for name in _GROUPS}
+    sums: dict[str, float] = dict.fromkeys(_SUMS, 0)
+    done = total = 0
+    for summary in store.summaries():
+        total += 1
+        done += summary.done
+        for name, counter in groups.items():
+            counter[getattr(summary, name) or "-"] += 1
+        for name in _SUMS:
+            sums[name] += getattr(summary, name) or 0
+    size = store.size_bytes()
+    return {
+        "trajectories": total,
+        "done": done,
+        "owed_again": total - done,
+        **sums,
+        "bytes": size,
+        "bytes_per_step": round(size / sums["steps"], 1) if sums["steps"] else None,
+        "by": {name: dict(counter.most_common()) for name, counter in groups.items()},
+    }
+
+
+def _stats_lines(figures: dict[str, Any]) -> Iterator[Line]:
+    for name, value in figures.items():
+        if name != "by":
+            yield Line("plain", f"{name.replace('_', ' '):<20} {'-' if value is None else format(value, ',')}")
+    for name, counts in figures["by"].items():
+        if set(counts) - {"-"}:
+            yield Line("title", f"by {name}")
+            for value, count in counts.items():
+                yield Line("plain", f"  {count:>8,} {safe_line(value)}")
+
+
+def _resolve(store: Store, wanted: str) -> str:
+    found = store.ids(wanted, 6)
+    if len(found) == 1 or wanted in found:
+        return found[0] if len(found) == 1 else wanted
+    if found:
+        raise InputError(f"{wanted!r} is the start of several ids: {_listed(found)}. Give more of it.")
+    of_task = [summary.id for summary in islice(store.summaries(task_id=wanted), 6)]
+    if len(of_task) == 1:
+        return of_task[0]
+    if of_task:
+        raise InputError(f"Task {wanted!r} was played in several trajectories: {_listed(of_task)}. Name one of them.")
+    near = next(filter(None, (store.ids(wanted[:at], 3) for at in range(len(wanted) - 1, 0, -1))), [])
+    hint = f"Near ones: {_listed(near)}." if near else "`harness trajectories ls` lists all."
+    raise InputError(f"There is no trajectory {wanted!r} in {store.path}. {hint}")
+
+
+def _listed(ids: list[str]) -> str:
+    return ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+
+
+def _summary_dict(summary: Summary) -> dict[str, Any]:
+    return {**summary._asdict(), "done": summary.done}
+
+
+def _json(value: Any) -> str:
+    return to_json(value, inf_nan_mode="strings").decode()
+
+
+def _json_array(rows: Iterable[dict[str, Any]], out: TextIO) -> None:
+    """Written as it is read, so that any number of rows takes no memory."""
+    separator = "["
+    for row in rows:
+        out.write(separator + _json(row))
+        separator = ",\n "
+    out.write("[]\n" if separator == "[" else "]\n")
+
+
+@contextmanager
+def _reading(path: Path, errors: TextIO | None) -> Generator[Store]:
+    with Store.open(find_store(path), damaged_ok=True) as store:
+        for problem in store.problems:
+            _complain(problem, sys.stderr if errors is None else errors)
+        yield store
+
+
+def _complain(problem: Problem, errors: TextIO) -> None:
+    errors.write(f"{safe_line(problem.sentence)} `harness trajectories verify` says more.\n")
+
+
+def _stream(out: TextIO | None) -> TextIO:
+    return sys.stdout if out is None else out
+
+
+def _width(out: TextIO) -> int:
+    return shutil.get_terminal_size((100, 24)).columns if out.isatty() else 120
+
+
+def _print(lines: Iterable[Line], out: TextIO) -> None:
+    coloured = out.isatty() and "NO_COLOR" not in os.environ
+    for line in lines:
+        code = _COLOURS.get(line.style) if coloured and line.text else None
+        out.write(f"\x1b[{code}m{line.text}\x1b[0m\n" if code else f"{line.text}\n")
