@@ -7,13 +7,16 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.exceptions import TyperException
 
 from harness.console import say
 from trajectories.failures import InfrastructureError, InputError
+
+if TYPE_CHECKING:
+    from trajectories.store import Filters
 
 OK, FAULT, USAGE = 0, 1, 2
 
@@ -237,6 +240,74 @@ def data_verify(
     from harness.listing import verify
 
     raise typer.Exit(verify(name, as_json=json))
+
+
+@trajectories_app.command("ls")
+def trajectories_ls(
+    run: RunPath,
+    benchmark: Benchmarks = None,
+    agent: Agents = None,
+    category: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Task id. Repeatable.")] = None,
+    ended: Annotated[list[str] | None, typer.Option(metavar="terminated|truncated|failed")] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="Name of the limit that truncated, such as max_steps.")
+    ] = None,
+    boundary: Annotated[list[str] | None, typer.Option(help="Where it failed: agent, environment, ...")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Of the official grader.")] = None,
+    max_score: Annotated[float | None, typer.Option(help="Of the official grader.")] = None,
+    head: Annotated[int | None, typer.Option("-n", help="At most so many.")] = None,
+    json: AsJson = False,
+) -> None:
+    """List stored trajectories."""
+    from harness.show import ls
+
+    given = {"benchmark": benchmark, "agent": agent, "category": category, "task_id": task, "ended": ended}
+    given |= {"limit": limit, "boundary": boundary, "min_score": min_score, "max_score": max_score}
+    filters = cast("Filters", {name: value for name, value in given.items() if value is not None})
+    raise typer.Exit(ls(run, json=json, head=head, **filters))
+
+
+@trajectories_app.command("show")
+def trajectories_show(
+    run: RunPath,
+    trajectory: Annotated[str, typer.Argument(metavar="ID", help="Trajectory id, the start of one, or a task id.")],
+    json: AsJson = False,
+) -> None:
+    """Show one trajectory as a transcript."""
+    from harness.show import show
+
+    raise typer.Exit(show(run, trajectory, json=json))
+
+
+@trajectories_app.command("stats")
+def trajectories_stats(run: RunPath, json: AsJson = False) -> None:
+    """Count what a run stored."""
+    from harness.show import stats
+
+    raise typer.Exit(stats(run, json=json))
+
+
+@trajectories_app.command("verify")
+def trajectories_verify(run: RunPath, json: AsJson = False) -> None:
+    """Read and check everything; exit code 1 if something is damaged."""
+    from harness.show import verify
+
+    raise typer.Exit(verify(run, json=json))
+
+
+@trajectories_app.command("compact")
+def trajectories_compact(
+    run: RunPath,
+    drop_damaged: Annotated[bool, typer.Option(help="Leave out what can't be read: it is owed again.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Merge segments and leave out superseded records."""
+    from harness.run_dir import changing
+    from harness.show import compact
+
+    with changing(run):
+        raise typer.Exit(compact(run, drop_damaged=drop_damaged, json=json))
 
 
 @app.command("doctor")

@@ -230,6 +230,16 @@ class RunDir:
                 file.unlink()
 
 
+@contextlib.contextmanager
+def changing(path: Path) -> Generator[None]:
+    """Change what a run stored: under the run's lock, where `path` is a run's folder and not a store alone."""
+    if not (path / "run.json").is_file():
+        yield
+        return
+    with Lock(path / "lock"):
+        yield
+
+
 def check_free(path: Path) -> None:
     """InputError unless a run can be started in this folder: it is new, empty, or was left before `run.json` was there."""
     if (path / "run.json").exists():

@@ -8,6 +8,7 @@ bfcl      the oracle playing every BFCL-v3 task through environment, runner and 
 Prints one JSON object a study. Two cores are assumed nowhere; compare figures of one run only.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -123,7 +124,8 @@ def bfcl() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         wall, cpu = time.perf_counter(), time.process_time()
         flags = {"benchmark": ("bfcl-v3",), "agent": ("scripted:oracle",), "output": f"{folder}/run", "concurrency": 2}
-        code = evaluate(Command(quiet=True), None, flags)
+        with contextlib.redirect_stdout(sys.stderr):
+            code = evaluate(Command(quiet=True), None, flags)
         spent = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
     return {"study": "bfcl", "exit_code": code, **spent}
 
