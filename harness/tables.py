@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _GAP = 2
-_MARKUP = re.compile(r"[\\`*<>|~]|^[#+-]+(?=\s)|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(:\[])")
+_MARKUP = re.compile(r"[\\`*<>|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(:\[])")
+_LINE_START = re.compile(r"^[#+-]+(?=\s)")
 _LEAST = 12  # a column of text is not cut below this many cells
 
 
@@ -75,7 +76,7 @@ def _as_text(block: Block, width: int | None) -> str:
 def _as_markdown(block: Block) -> str:
     if isinstance(block, Table):
         return _markdown_table(block)
-    return f"    {clean(block.line)}" if isinstance(block, Code) else _escape(block)
+    return f"    {clean(block.line)}" if isinstance(block, Code) else _line(block)
 
 
 def _filled(sentence: str, width: int | None) -> str:
@@ -94,6 +95,10 @@ def as_markdown(sections: Sequence[Section]) -> str:
 
 def _escape(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", clean(text))
+
+
+def _line(text: str) -> str:
+    return _LINE_START.sub(r"\\\g<0>", _escape(text))
 
 
 def _markdown_table(table: Table) -> str:
