@@ -9,7 +9,9 @@ from typing import NamedTuple, TextIO
 
 from envs import registry
 from envs.base import GRADERS, Benchmark, Prediction, unknown_name
+from harness.run_dir import RunDir
 from trajectories.failures import InputError
+from trajectories.schema import Trajectory, Verdict
 
 _NAMED = 10
 """How many of the skipped ids a message names."""
@@ -118,3 +120,90 @@ def _absent(benchmark: Benchmark, graded: Iterable[Prediction], options: Mapping
     about = [task for tasks in splits if any(task.id in ids for task in tasks) for task in tasks]
     wanted = [task for task in about if options.get("category", task.category) == task.category]
     return sum(1 for task in wanted if options.get("language", task.language) == task.language and task.id not in ids)
+
+
+class Rescored(NamedTuple):
+    """What `rescore` did: `graded` trajectories were graded again, and the verdicts of `changed` ids are others now.
+
+    `rewritten` counts trajectories whose verdict stays while its details or its grader's version changed; `failed` have no
+    verdict, since their episode broke.
+    """
+
+    graded: int
+    changed: tuple[str, ...]
+    rewritten: int
+    failed: int
+
+    def sentences(self) -> Iterator[str]:
+        """For standard error."""
+        yield f"{self.graded} trajectories graded again: {len(self.changed)} verdicts changed."
+        if self.changed:
+            yield f"Changed: {', '.join(self.changed[:_NAMED])}{', ...' if len(self.changed) > _NAMED else ''}."
+        if self.rewritten:
+            yield f"{self.rewritten} more have other details or another grader version, and the same verdict."
+        if self.failed:
+            yield f"{self.failed} trajectories have no verdict, since their episode failed; they stay as they are."
+
+
+def rescore(path: Path, grader: str | None = None) -> Rescored:
+    """Grade the stored trajectories of a run again, by today's code, and keep the new verdicts.
+
+    `grader` None: all. Nothing else of a trajectory changes. InputError where the data here is not what was played.
+    """
+    if grader is not None and grader not in GRADERS:
+        raise unknown_name("grader", grader, GRADERS)
+    run = RunDir.open(path)
+    if not run.has_store:
+        return Rescored(0, (), 0, 0)
+    with run.lock(), run.store(writable=True) as store:
+        regrader, new = _Regrader(), dict[str, dict[str, Verdict]]()
+        changed: list[str] = []
+        graded = failed = 0
+        for trajectory in store.iterate():
+            if not trajectory.verdicts:
+                failed += 1
+                continue
+            found = regrader.verdicts(trajectory)
+            verdicts = trajectory.verdicts | (found if grader is None else {grader: found[grader]})
+            graded += 1
+            if verdicts != trajectory.verdicts:
+                new[trajectory.id] = verdicts
+            if _scores(verdicts) != _scores(trajectory.verdicts):
+                changed.append(trajectory.id)
+        for trajectory_id, verdicts in new.items():
+            store.amend_verdicts(trajectory_id, verdicts)
+    return Rescored(graded, tuple(changed), len(new) - len(changed), failed)
+
+
+class _Regrader:
+    """Grades stored trajectories after checking that each task is here what it was when it was played."""
+
+    def __init__(self) -> None:
+        self._benchmarks: dict[str, Benchmark] = {}
+        self._digests: dict[tuple[str, str], dict[str, str]] = {}
+
+    def verdicts(self, trajectory: Trajectory) -> dict[str, Verdict]:
+        name = trajectory.task.benchmark
+        if name not in self._benchmarks:
+            self._benchmarks[name] = registry.load(name)
+        self._check_data(self._benchmarks[name], trajectory)
+        return self._benchmarks[name].verdicts(trajectory)
+
+    def _check_data(self, benchmark: Benchmark, trajectory: Trajectory) -> None:
+        task = trajectory.task
+        place = benchmark.name, task.split
+        if place not in self._digests:
+            reason = benchmark.unavailable(task.split)
+            if reason:
+                raise InputError(f"{task.id!r} can't be graded again. {reason}")
+            self._digests[place] = {task.id: task.digest for task in benchmark.tasks(task.split)}
+        if self._digests[place].get(task.id) != task.digest:
+            raise InputError(
+                f"{task.id!r} was played on {trajectory.data or 'other data'}, and is another task in "
+                f"{benchmark.data_version(task.split)}: pull the former again by 'harness data pull {benchmark.name}', "
+                "then rescore."
+            )
+
+
+def _scores(verdicts: Mapping[str, Verdict]) -> dict[str, tuple[bool, float]]:
+    return {name: (verdict.passed, verdict.score) for name, verdict in verdicts.items()}
