@@ -18,6 +18,8 @@ emitted calls, since that environment executes one call a step at most.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pydantic import JsonValue
+
 from evaluators.base import Metric
 from trajectories.schema import Action, CallRecord, Step, ToolCall, Trajectory, canonical_json
 
@@ -320,6 +322,47 @@ def agent_failed(trajectory: Trajectory) -> float:
     return float(trajectory.failure is not None and not trajectory.failure.ours)
 
 
+# What the strict grader counts beside its verdict, where the benchmark has such counts in the verdict's detail
+
+
+def _strict_detail(trajectory: Trajectory, name: str) -> JsonValue:
+    verdict = trajectory.verdicts.get("strict")
+    return verdict.detail.get(name) if verdict else None
+
+
+def _strict_share(trajectory: Trajectory, part: str, whole: str) -> float | None:
+    numbers = (_strict_detail(trajectory, part), _strict_detail(trajectory, whole))
+    return _share(*numbers) if all(isinstance(number, int) for number in numbers) else None  # pyright: ignore
+
+
+def _strict_kind(trajectory: Trajectory, kind: str) -> float | None:
+    found = _strict_detail(trajectory, "kind")
+    return None if found is None else float(found == kind)
+
+
+def turns_passed(trajectory: Trajectory) -> float | None:
+    """User turns that the strict grader passes, by those that it checks: partial credit. None where it checks none."""
+    return _strict_share(trajectory, "turns_passed", "turns_checked")
+
+
+def no_call_turns_kept(trajectory: Trajectory) -> float | None:
+    """User turns in which the agent rightly called nothing, by those that call for nothing. None without such a turn."""
+    return _strict_share(trajectory, "no_call_kept", "no_call_turns")
+
+
+def abstained(trajectory: Trajectory) -> float | None:
+    """1 if the response held no call and tried none, else 0. None unless the task is about whether to call at all."""
+    return _strict_kind(trajectory, "abstained")
+
+
+def unparsable(trajectory: Trajectory) -> float | None:
+    """1 if the response tried a call that can't be read, else 0. None unless the task is about whether to call at all.
+
+    The official grader of BFCL takes such a response for abstaining.
+    """
+    return _strict_kind(trajectory, "unparsable")
+
+
 # What it cost
 
 
@@ -385,6 +428,10 @@ _UNITS = {
     force_quit: "share of episodes",
     user_stop: "share of episodes",
     agent_failed: "share of episodes",
+    turns_passed: "share of turns",
+    no_call_turns_kept: "share of turns",
+    abstained: "share of episodes",
+    unparsable: "share of episodes",
     prompt_tokens: "tokens/episode",
     completion_tokens: "tokens/episode",
     cost_usd: "US dollars/episode",

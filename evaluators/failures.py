@@ -1,10 +1,10 @@
-"""How episodes ended and what broke, counted and with examples: tables that keep failures from vanishing."""
+"""How episodes ended, what broke, and why the graders failed them: tables that keep failures from vanishing."""
 
 from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from trajectories.schema import Record, Trajectory
+from trajectories.schema import Record, Trajectory, Verdict
 
 EXAMPLES = 3
 
@@ -38,6 +38,14 @@ class Ending(Record):
     episodes: int
 
 
+class ErrorType(Record):
+    """Episodes that ended and that a grader failed for the reason that the benchmark calls `name`."""
+
+    name: str
+    episodes: dict[str, int]
+    """By grader name; a grader that fails none of them so is left out."""
+
+
 class EndOf(NamedTuple):
     """All that these tables read of one episode."""
 
@@ -46,15 +54,24 @@ class EndOf(NamedTuple):
     boundary: Literal["agent", "environment", "sandbox", "infrastructure"] | None
     kind: str
     message: str
+    error_types: tuple[tuple[str, str], ...]
+    """Grader name and error type of each verdict that is not a pass."""
 
 
 def end_of(trajectory: Trajectory) -> EndOf:
     example = Example(task=trajectory.task.id, attempt=trajectory.key.attempt, trajectory=trajectory.id)
     failure = trajectory.failure
     if failure:
-        return EndOf(example, f"failed: {failure.boundary}", failure.boundary, failure.kind, failure.message)
+        return EndOf(example, f"failed: {failure.boundary}", failure.boundary, failure.kind, failure.message, ())
     ending = f"truncated by {trajectory.limit}" if trajectory.ended == "truncated" else trajectory.ended
-    return EndOf(example, ending, None, "", "")
+    types = [(name, _error_type(verdict)) for name, verdict in trajectory.verdicts.items() if not verdict.passed]
+    return EndOf(example, ending, None, "", "", tuple(types))
+
+
+def _error_type(verdict: Verdict) -> str:
+    """The benchmark's own name for what was wrong, which verdicts hold as `error_type` if there is one."""
+    named = verdict.detail.get("error_type")
+    return named if isinstance(named, str) else "not passed"
 
 
 def endings(ends: Iterable[EndOf]) -> tuple[Ending, ...]:
@@ -63,6 +80,16 @@ def endings(ends: Iterable[EndOf]) -> tuple[Ending, ...]:
     return tuple(
         Ending(name=name, episodes=n) for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
+
+
+def error_types(ends: Iterable[EndOf]) -> tuple[ErrorType, ...]:
+    """The most frequent first, all graders together, then by name."""
+    counts: dict[str, Counter[str]] = {}
+    for end in ends:
+        for grader, name in end.error_types:
+            counts.setdefault(name, Counter())[grader] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
+    return tuple(ErrorType(name=name, episodes=dict(sorted(found.items()))) for name, found in ordered)
 
 
 def failure_groups(ends: Iterable[EndOf]) -> tuple[FailureGroup, ...]:

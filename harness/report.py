@@ -20,7 +20,7 @@ from pydantic import Field
 from envs.registry import load
 from evaluators.averages import Averages, MetricMean
 from evaluators.behaviour import CLOCK_METRICS, CONTENT_METRICS
-from evaluators.failures import Ending, EndOf, FailureGroup, end_of, endings, failure_groups
+from evaluators.failures import Ending, EndOf, ErrorType, FailureGroup, end_of, endings, error_types, failure_groups
 from evaluators.leaderboard import Entry, differences
 from evaluators.scores import AgentScores, EpisodeScore, episode_score, score_agent
 from harness.run_dir import BenchmarkPlan, Plan, RunDir, write_atomically
@@ -40,6 +40,7 @@ class Result(Record):
     behaviour: tuple[MetricMean, ...]
     endings: tuple[Ending, ...]
     failures: tuple[FailureGroup, ...]
+    error_types: tuple[ErrorType, ...]
     seconds: tuple[MetricMean, ...] = Field(default=(), exclude=True)
     """Kept out of the report's files; `timing.json` has it."""
 
@@ -173,6 +174,7 @@ def _result(run: RunDir, agent: str, benchmark: BenchmarkPlan, collected: dict[t
         behaviour=found.content.means(),
         endings=endings(found.ends),
         failures=failure_groups(found.ends),
+        error_types=error_types(found.ends),
         seconds=found.clock.means(),
     )
 

@@ -61,6 +61,7 @@ def document(report: "Report", run: str = "") -> list[Section]:
         *(_behaviour_section(results) for results in _by_benchmark(report)),
         _endings_section(report),
         _failures_section(report),
+        _error_types_section(report),
         _identity_section(report),
     ]
 
@@ -186,7 +187,7 @@ def _score_notes(scores: AgentScores, names: Sequence[str]) -> Iterator[str]:
     if scores.unwinnable:
         without = ", ".join(f"{percent(scores.graders[name].without_unwinnable)} ({name})" for name in names)
         yield (
-            f"{len(scores.unwinnable)} planned tasks can't be won by the official grader, whatever the answer: "
+            f"Planned tasks that the official grader passes for no answer ({len(scores.unwinnable)}): "
             f"{', '.join(scores.unwinnable)}. {scores.headline} without them: {without}."
         )
 
@@ -194,13 +195,13 @@ def _score_notes(scores: AgentScores, names: Sequence[str]) -> Iterator[str]:
 def _attempts_table(scores: AgentScores, names: Sequence[str]) -> Iterator[str | Table]:
     if scores.attempts == 1:
         return
-    yield f"{scores.attempts} attempts: {scores.headline} as the mean over attempts, and if a task had k of them."
+    yield f"{scores.attempts} attempts: {scores.headline} as the mean over attempts, and if a task is won where any, or all, of k attempts pass."
     rows = [("mean, interval over attempts", *(_over_attempts(scores.graders[name]) for name in names), NONE)]
-    for k in range(scores.attempts):
-        found = [scores.graders[name].pass_at_k[k] for name in names]
+    for k in range(2, scores.attempts + 1):
+        found = [scores.graders[name].pass_at_k[k - 1] for name in names]
         tasks = str(found[0].tasks)
-        rows.append((f"pass@{k + 1} (any of k)", *(with_interval(each.any) for each in found), tasks))
-        rows.append((f"pass^{k + 1} (all of k)", *(with_interval(each.all) for each in found), tasks))
+        rows.append((f"pass@{k} (any of {k})", *(with_interval(each.any) for each in found), tasks))
+        rows.append((f"pass^{k} (all of {k})", *(with_interval(each.all) for each in found), tasks))
     yield Table(("Attempts", *(f"{name.capitalize()}, %" for name in names), "Tasks with k graded"), rows)
 
 
@@ -255,6 +256,21 @@ def _failures_section(report: "Report") -> Section:
     ]
     header = ("Benchmark", "Agent", "Boundary", "Kind", "Examples", "Message of the first", "Episodes")
     return Section("Failures", [Table(header, rows, left=6) if rows else "No episode failed."])
+
+
+def _error_types_section(report: "Report") -> Section:
+    rows = [
+        (
+            result.scores.benchmark,
+            result.scores.agent,
+            each.name,
+            *(str(each.episodes.get(name, 0)) for name in GRADERS),
+        )
+        for result in report.results
+        for each in result.error_types
+    ]
+    table = Table(("Benchmark", "Agent", "Error type", *map(str.capitalize, GRADERS)), rows, left=3)
+    return Section("Why graders failed episodes that ended", [table if rows else "They failed none."])
 
 
 def _identity_section(report: "Report") -> Section:
@@ -323,6 +339,9 @@ def _csv_rows(result: "Result") -> Iterator[tuple[object, ...]]:
         yield (*who, "behaviour", mean.name, None, mean.mean, None, None, mean.episodes, None)
     for ending in result.endings:
         yield (*who, "ending", ending.name, None, ending.episodes, None, None, None, None)
+    for each in result.error_types:
+        for grader, count in each.episodes.items():
+            yield (*who, "error_type", each.name, grader, count, None, None, None, None)
     for group in result.failures:
         yield (*who, "failure", f"{group.boundary} {group.kind}", None, group.count, None, None, None, None)
 

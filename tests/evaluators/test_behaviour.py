@@ -22,6 +22,7 @@ from trajectories.schema import (
     ToolCall,
     Trajectory,
     Usage,
+    Verdict,
 )
 
 KEY = EpisodeKey(
@@ -201,6 +202,29 @@ def test_an_episode_without_a_step_has_no_shares() -> None:
     assert "calls_repeated_unchanged" in shares
 
 
+def graded(**detail: Any) -> Trajectory:
+    return episode(verdicts={"strict": Verdict(grader="strict@1", passed=False, score=0.0, detail=detail)})
+
+
+def test_what_the_strict_grader_counts_becomes_shares() -> None:
+    found = measured(graded(turns_passed=2, turns_checked=3, no_call_kept=0, no_call_turns=1))
+    assert found["turns_passed"] == pytest.approx(2 / 3)
+    assert found["no_call_turns_kept"] == 0
+    assert found["abstained"] is None
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("called", (0, 0)), ("abstained", (1, 0)), ("unparsable", (0, 1))])
+def test_abstaining_and_trying_in_vain_are_told_apart(kind: str, expected: tuple[float, float]) -> None:
+    found = measured(graded(kind=kind))
+    assert (found["abstained"], found["unparsable"]) == expected
+
+
+def test_strict_counts_do_not_apply_where_the_benchmark_has_none() -> None:
+    for trajectory in (episode(), graded(), graded(turns_passed=0, turns_checked=0), graded(turns_passed="?")):
+        found = measured(trajectory)
+        assert [found[name] for name in ("turns_passed", "no_call_turns_kept", "abstained", "unparsable")] == [None] * 4
+
+
 def test_reward_per_call_divides_by_one_where_there_was_no_call() -> None:
     assert behaviour.reward_per_call(episode(step(), reward=0.5)) == 0.5
     assert behaviour.reward_per_call(episode(step(call(), call(), call(), call()), reward=1.0)) == 0.25
@@ -226,9 +250,11 @@ def test_means_leave_out_episodes_to_which_a_metric_does_not_apply_and_say_how_m
     averages = Averages()
     for each in (episode(step(call(), call())), episode(step()), episode()):
         averages.add(each)
+    averages.add(episode(usage=Usage(cost_usd=float("nan"))))
+    averages.add(episode(usage=Usage(cost_usd=1e308)))
     by_name = {mean.name: mean for mean in averages.means()}
     assert (by_name["calls_emitted_per_step"].mean, by_name["calls_emitted_per_step"].episodes) == (1, 2)
-    assert (by_name["steps"].mean, by_name["steps"].episodes) == (pytest.approx(2 / 3), 3)
+    assert (by_name["steps"].mean, by_name["steps"].episodes) == (pytest.approx(2 / 5), 5)
     assert (by_name["cost_usd"].mean, by_name["cost_usd"].episodes) == (None, 0)
 
 

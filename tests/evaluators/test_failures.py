@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from evaluators.failures import end_of, endings, failure_groups
-from trajectories.schema import EpisodeKey, Failure, Task, Trajectory
+from evaluators.failures import end_of, endings, error_types, failure_groups
+from trajectories.schema import EpisodeKey, Failure, Task, Trajectory, Verdict
 
 
 def trajectory(index: int, boundary: Any = None, kind: str = "ValueError", **fields: Any) -> Trajectory:
@@ -46,6 +46,21 @@ def test_endings_name_the_limit_and_the_boundary() -> None:
     assert found == {
         "failed: agent": 5, "failed: infrastructure": 1, "terminated": 1, "truncated by max_steps": 1,
     }  # fmt: skip
+
+
+def test_why_graders_failed_what_ended_is_counted_by_error_type_and_grader() -> None:
+    def verdict(passed: bool, **detail: Any) -> Verdict:
+        return Verdict(grader="g@1", passed=passed, score=float(passed), detail=detail)
+
+    wrong, unnamed, right = verdict(False, error_type="wrong_count"), verdict(False, error_type=3), verdict(True)
+    episodes = [
+        trajectory(1, verdicts={"official": wrong, "strict": wrong}),
+        trajectory(2, verdicts={"official": right, "strict": wrong}),
+        trajectory(3, verdicts={"official": unnamed, "strict": right}),
+        trajectory(4, "agent"),
+    ]
+    found = [(each.name, each.episodes) for each in error_types(map(end_of, episodes))]
+    assert found == [("wrong_count", {"official": 1, "strict": 2}), ("not passed", {"official": 1})]
 
 
 def test_nothing_recorded_gives_empty_tables() -> None:
