@@ -115,7 +115,7 @@ class Catalogue:
 
     def add_fresh(self, place: str, records: Iterable[tuple[str, int, Sequence[Any]]]) -> None:
         """Records of a journal as (stamp, offset, summary row)."""
-        with self._lock:
+        with self._lock, _explained():
             _put(self._connection, "temp.fresh", (_entry(place, at, stamp, row) for stamp, at, row in records))
 
     def forget_journal(self, place: str) -> None:
@@ -215,7 +215,7 @@ class Catalogue:
         A record that is replaced meanwhile is given as it stands when it is reached; later ids are not seen.
         """
         condition, values = where(filters)
-        with self._lock:
+        with self._lock, _explained():
             self._snapshots += 1
             snapshot = f"snapshot_{self._snapshots}"
             query = f"SELECT id FROM temp.latest WHERE {condition} ORDER BY stamp"
