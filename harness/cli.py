@@ -68,7 +68,7 @@ TokenLimit = Annotated[int | None, typer.Option(help="Tokens of one episode; 0: 
 CostLimit = Annotated[float | None, typer.Option(help="US dollars of one episode; 0: none.")]
 RequestTimeout = Annotated[float | None, typer.Option(help="Seconds for one answer of an endpoint (600).")]
 Concurrency = Annotated[int | None, typer.Option("--concurrency", "-c", help="Episodes at once (4).")]
-Retries = Annotated[int | None, typer.Option(help="New starts of an episode that the infrastructure broke (4).")]
+Retries = Annotated[int | None, typer.Option(help="New starts of an episode that the infrastructure broke (2).")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="RUN_DIR", help="Default: a new one in runs/.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Play what RUN_DIR still lacks.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved plan, play nothing.")]

@@ -62,7 +62,7 @@ class EvalOptions(Record):
     concurrency: Positive = 4
     """Episodes at once."""
     retries: Count | None = None
-    """How often an episode that an infrastructure fault broke is started again; None: 4 times."""
+    """How often an episode that an infrastructure fault broke is started again; None: twice."""
     output: str | None = None
     """The run's folder; None: a new one under `runs/`."""
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from trajectories.store import Store
-
 from harness.config import OPERATIONAL, EvalOptions, read_options
 from harness.console import out_json, say
 from harness.episode import harness_version
@@ -21,6 +19,7 @@ from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free
 from harness.runner import Job, Runner, Settings
 from trajectories.failures import InputError
 from trajectories.schema import Record
+from trajectories.store import Store
 
 INTERRUPTED = 130
 
@@ -45,6 +44,8 @@ class Outcome(Record):
     owed: int
     """Planned episodes that a fault of ours broke, or that were not started."""
     interrupted: bool
+    last_fault: str = ""
+    """What the last episode broke on that is owed."""
 
 
 def evaluate(command: Command, config: Path | None, flags: Mapping[str, Any]) -> int:
@@ -89,10 +90,7 @@ def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
             for sentence in resolved.benchmarks[benchmark.name].missing(benchmark.split):
                 say(sentence)
         with run.store(writable=True) as store:
-            interrupted = _play(run, store, resolved, options, quiet=command.quiet or command.as_json)
-            stored = len(store.done_ids())
-    planned = run.record.plan.episodes()
-    outcome = Outcome(run=str(path), planned=planned, stored=stored, owed=planned - stored, interrupted=interrupted)
+            outcome = _play(run, store, resolved, options, quiet=command.quiet or command.as_json)
     return _conclude(command, run, outcome)
 
 
@@ -115,8 +113,8 @@ def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved
     return run
 
 
-def _play(run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, *, quiet: bool) -> bool:
-    """Play what the store lacks. Whether a signal ended it early."""
+def _play(run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, *, quiet: bool) -> Outcome:
+    """Play what the store lacks."""
     plan = run.record.plan
     tally = Tally(plan.episodes())
     for summary in store.summaries():
@@ -130,7 +128,15 @@ def _play(run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, *
         runner.run()
     finally:
         progress.close()
-    return runner.interrupted and tally.scored < tally.total
+    stored = len(store.done_ids())
+    return Outcome(
+        run=str(run.path),
+        planned=tally.total,
+        stored=stored,
+        owed=tally.total - stored,
+        interrupted=runner.interrupted and stored < tally.total,
+        last_fault=tally.last_fault,
+    )
 
 
 def _jobs(run: RunDir, done: set[str], resolved: Resolved) -> Iterator[Job]:
@@ -170,7 +176,10 @@ def _conclude(command: Command, run: RunDir, outcome: Outcome) -> int:
         say(f"Interrupted: {outcome.stored} of {outcome.planned} episodes are stored. Go on with {_resume(outcome)}.")
         return INTERRUPTED
     if outcome.owed:
-        say(f"{outcome.owed} of {outcome.planned} episodes broke outside the agent and are owed: {_resume(outcome)}.")
+        reason = f" (the last: {outcome.last_fault.rstrip('.')})" if outcome.last_fault else ""
+        say(
+            f"{outcome.owed} of {outcome.planned} episodes broke outside the agent{reason} and are owed: {_resume(outcome)}."
+        )
         return 1
     return 0
 

@@ -49,9 +49,10 @@ RETRIES: dict[str, Retry] = {
     "agent": Retry(0),
     "environment": Retry(1),
     "sandbox": Retry(3, first_wait_s=1.0, longest_wait_s=30.0),
-    "infrastructure": Retry(4, first_wait_s=1.0, longest_wait_s=60.0),
+    "infrastructure": Retry(2, first_wait_s=2.0, longest_wait_s=60.0),
 }
-"""By the boundary of the failure. An agent's failure is its result; an environment's is likely to come back."""
+"""By the boundary of the failure. An agent's failure is its result; an environment's is likely to come back. Endpoint
+agents have sent each request several times already when they call it a fault of the infrastructure."""
 
 
 def next_wait(failure: Failure, tries: int, retries: dict[str, Retry]) -> float | None:

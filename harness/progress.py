@@ -33,6 +33,8 @@ class Tally:
     def __init__(self, total: int) -> None:
         self.total = total
         self.scored = self.agent_failures = self.owed = self.fresh = 0
+        self.last_fault = ""
+        """What the last episode broke on that is owed."""
         self._sum = 0.0
         self._started = time.monotonic()
 
@@ -45,6 +47,7 @@ class Tally:
         self.fresh += 1
         if played.score is None:
             self.owed += 1
+            self.last_fault = played.message
             return
         self.carry(played.score)
         self.agent_failures += played.boundary == "agent"

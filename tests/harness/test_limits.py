@@ -30,7 +30,7 @@ def test_waits_double_up_to_the_longest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("boundary", "times"), [("agent", 0), ("environment", 1), ("sandbox", 3), ("infrastructure", 4)]
+    ("boundary", "times"), [("agent", 0), ("environment", 1), ("sandbox", 3), ("infrastructure", 2)]
 )
 def test_each_class_of_failure_is_retried_as_often_as_the_table_says(boundary: str, times: int) -> None:
     failure = Failure(boundary=boundary, kind="E", message="m")  # type: ignore[arg-type]
