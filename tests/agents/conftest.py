@@ -1,10 +1,13 @@
-"""A real HTTP server on loopback that answers as the test says."""
+"""A real HTTP server on loopback that answers as the test says, and small models in folders."""
 
+import importlib.util
 import json
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -90,3 +93,14 @@ def endpoint() -> Iterator[FakeEndpoint]:
     fake = FakeEndpoint()
     yield fake
     fake.close()
+
+
+@pytest.fixture(scope="session")
+def models() -> ModuleType:
+    """The module `models.py` beside this file: test files are not importable by name."""
+    spec = importlib.util.spec_from_file_location("agent_models", Path(__file__).with_name("models.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
