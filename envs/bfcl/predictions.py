@@ -47,7 +47,8 @@ def read(path: Path, options: Mapping[str, str], questions: Mapping[str, list[An
         attempt = seen.get(row.task_id, 0) if row.attempt is None else row.attempt
         seen[row.task_id] = attempt + 1
         if category is None or row.task_id.rsplit("_", 1)[0] == category:
-            output = RawOutput(row.value, underscores and isinstance(row.value, list))
+            listed = isinstance(row.value, list)
+            output = RawOutput(row.value, underscores and listed, listed and _calls_natively(row.value))
             yield Prediction(row.task_id, attempt, output, row.written_id)
 
 
@@ -58,6 +59,12 @@ def _checked(options: Mapping[str, str]) -> tuple[str | None, Literal["keep", "u
     if dots not in (None, "keep", "underscore"):
         raise InputError(f"--dots is {dots!r}: it is 'keep' (names as in the data) or 'underscore' (`_` for each `.`).")
     return (None if category is None else RENAMED.get(category, category)), dots
+
+
+def _calls_natively(turns: list[Any]) -> bool:
+    """Whether a multi-turn row has a step that is a list: then upstream's handler takes its text steps for no calls."""
+    steps = [step for turn in turns if isinstance(turn, list) for step in cast("list[Any]", turn)]
+    return any(isinstance(step, list) for step in steps)
 
 
 def _underscores(rows: Iterable[ResultRow], dots: str | None) -> bool:
