@@ -13,7 +13,6 @@ planned episode without a verdict had failed, which is the least that it can com
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import isclose
 from statistics import fmean
 from typing import Literal, NamedTuple
 
@@ -21,7 +20,8 @@ import numpy as np
 
 from envs.base import GRADERS, Benchmark, Score, TaskScore
 from evaluators import statistics
-from evaluators.statistics import AttemptBootstrap, ClusterBootstrap, Floats, Interval
+from evaluators.statistics import AttemptBootstrap, Interval
+from evaluators.tables import Table, Tables
 from trajectories.schema import Record, Task, Trajectory
 
 State = Literal["ended", "agent_failed", "missing", "not_started"]
@@ -104,7 +104,7 @@ class GraderScores(Record):
     attempts: Estimate | None
     """The headline with its interval over attempts (same tasks, other seeds); None without a second attempt."""
     pass_at_k: tuple[PassAtK, ...] = ()
-    """For k from 1 to the planned attempts; empty for one attempt."""
+    """For k = 2, 4, 8, ... and the planned attempts; empty for one attempt (k = 1 is the score itself)."""
 
 
 class AgentScores(Record):
@@ -157,10 +157,8 @@ def score_agent(
     planned = {(task.id, attempt) for task in tasks for attempt in range(attempts)}
     recorded = {(each.task_id, each.attempt): each for each in episodes if (each.task_id, each.attempt) in planned}
     unwinnable = tuple(sorted(benchmark.unwinnable & {task.id for task in tasks}))
-    graders = {
-        name: _Grading(benchmark, tasks, attempts, recorded, name, seed).scores(frozenset(unwinnable))
-        for name in GRADERS
-    }
+    tables = Tables(benchmark, tasks, seed)
+    graders = {name: _Grading(tables, attempts, recorded, name).scores(frozenset(unwinnable)) for name in GRADERS}
     headline = graders[GRADERS[0]].table[0]
     return AgentScores(
         benchmark=benchmark.name,
@@ -189,122 +187,72 @@ def denominators(planned: int, episodes: Iterable[EpisodeScore]) -> Denominators
 
 
 class _Grading:
-    """One grader's view of the planned tasks: values of each task's graded attempts, and the table as a function of them."""
+    """One grader's view of the planned tasks."""
 
     def __init__(
-        self,
-        benchmark: Benchmark,
-        tasks: Sequence[Task],
-        attempts: int,
-        recorded: Mapping[tuple[str, int], EpisodeScore],
-        grader: str,
-        seed: int,
+        self, tables: Tables, attempts: int, recorded: Mapping[tuple[str, int], EpisodeScore], grader: str
     ) -> None:
-        self.benchmark, self.tasks, self.attempts, self.seed = benchmark, tasks, attempts, seed
+        self.tables, self.attempts = tables, attempts
         self.ids = tuple(sorted({each.grader_ids[grader] for each in recorded.values() if grader in each.grader_ids}))
-        self.graded: dict[str, list[Graded]] = {task.id: [] for task in tasks}
+        self.graded: dict[str, list[Graded]] = {}
         self.slots: list[TaskScore] = []
-        for task in tasks:
+        for task in tables.tasks:
             for attempt in range(attempts):
                 episode = recorded.get((task.id, attempt))
                 found = episode.by_grader.get(grader) if episode else None
                 if found:
-                    self.graded[task.id].append(found)
+                    self.graded.setdefault(task.id, []).append(found)
                 self.slots.append(TaskScore(task, attempt, found.score if found else None))
+        self.values = {task_id: fmean(each.score for each in found) for task_id, found in self.graded.items()}
 
     def scores(self, unwinnable: frozenset[str]) -> GraderScores:
-        values = {task_id: fmean(each.score for each in found) for task_id, found in self.graded.items() if found}
-        table = self.benchmark.aggregate(self.slots)
+        table = self.tables.benchmark.aggregate(self.slots)
         return GraderScores(
             ids=self.ids,
-            table=self._cells(table, values),
-            mean=self._plain_mean(values),
+            table=self._cells(table),
+            mean=self._plain_mean(),
             missing_as_zero=self._missing_as_zero(table),
-            without_unwinnable=self._without(unwinnable, values),
+            without_unwinnable=self._without(unwinnable),
             attempts=self._over_attempts(table),
-            pass_at_k=tuple(self._pass_at_k(k) for k in range(1, self.attempts + 1)) if self.attempts > 1 else (),
+            pass_at_k=tuple(self._pass_at_k(k) for k in _ks(self.attempts)),
         )
 
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
-
-    def _table(self, values: Mapping[str, float]) -> tuple[Score, ...]:
-        """The official table if each task had this value; tasks that lack one have no verdict."""
-        return self.benchmark.aggregate([TaskScore(task, 0, values.get(task.id)) for task in self.tasks])
-
-    def _table_of_means(self, strata: Sequence[str], means: Floats, members: Iterable[str]) -> Floats:
-        """The values of the table if each of the member tasks had the mean of its category; NaN for an empty cell."""
-        mean_of = dict(zip(strata, means.tolist(), strict=True))
-        within = set(members)
-        table = self._table({task.id: mean_of[task.category] for task in self.tasks if task.id in within})
-        return np.array([np.nan if cell.value is None else cell.value for cell in table])
-
-    def _resampled(self, bootstrap: ClusterBootstrap | AttemptBootstrap, members: Iterable[str]) -> Floats:
-        """The table's values in every resample, (resamples, cells)."""
-        within = list(members)
-        return statistics.apply_rows(
-            lambda means: self._table_of_means(bootstrap.strata, means, within),
-            bootstrap.replicates(self._rng()),
-            self._rng(),
-        )
-
-    def _of_category_means(self, table: Sequence[Score], values: Mapping[str, float]) -> bool:
-        """Whether the table is a function of the categories' means, as the resampling takes for granted."""
-        strata, means = _category_means(self.tasks, values)
-        exact = np.array([np.nan if cell.value is None else cell.value for cell in table])
-        return np.allclose(self._table_of_means(strata, means, values), exact, rtol=0, atol=1e-9, equal_nan=True)
-
-    def _cells(self, table: Sequence[Score], values: Mapping[str, float]) -> tuple[Cell, ...]:
-        intervals = self._intervals(table, values)
+    def _cells(self, table: Sequence[Score]) -> tuple[Cell, ...]:
+        over = self._over(self.values)
+        intervals = over.intervals(table, over.array(self.values))
         return tuple(
             Cell(name=cell.name, n=cell.n, graded=cell.graded, estimate=_estimate(cell.value, interval))
             for cell, interval in zip(table, intervals, strict=True)
         )
 
-    def _intervals(self, table: Sequence[Score], values: Mapping[str, float]) -> list[Interval | None]:
-        if not values or not self._of_category_means(table, values):
-            return [None] * len(table)
-        bootstrap = _task_bootstrap(self.tasks, values)
-        if bootstrap.fixed:
-            return [None] * len(table)
-        columns = self._resampled(bootstrap, values).T
-        return [self._interval(cell, column, values) for cell, column in zip(table, columns, strict=True)]
+    def _over(self, values: Mapping[str, float]) -> Table:
+        return self.tables.over(frozenset(values))
 
-    def _interval(self, cell: Score, replicates: Floats, values: Mapping[str, float]) -> Interval | None:
-        """That of the plain mean where the cell is one of a category; else what was resampled."""
-        if cell.value is None:
-            return None
-        tasks = [task for task in self.tasks if task.category == cell.name and task.id in values]
-        scores = [values[task.id] for task in tasks]
-        if tasks and isclose(fmean(scores), cell.value, abs_tol=1e-9):
-            return statistics.mean_interval(scores, [task.cluster for task in tasks], rng=self._rng())
-        return None if statistics.agree(replicates) else statistics.percentile_interval(replicates)
-
-    def _plain_mean(self, values: Mapping[str, float]) -> Estimate:
-        if not values:
+    def _plain_mean(self) -> Estimate:
+        if not self.values:
             return Estimate(value=None)
-        tasks = [task for task in self.tasks if task.id in values]
-        scores = [values[task.id] for task in tasks]
-        interval = statistics.mean_interval(scores, [task.cluster for task in tasks], rng=self._rng())
-        return _estimate(fmean(scores), interval)
+        over = self._over(self.values)
+        return _estimate(fmean(self.values.values()), over.mean_interval(over.array(self.values)))
 
     def _missing_as_zero(self, table: Sequence[Score]) -> float | None:
         if all(slot.score is not None for slot in self.slots):
             return table[0].value
-        return self.benchmark.aggregate([slot._replace(score=slot.score or 0.0) for slot in self.slots])[0].value
+        filled = [slot._replace(score=slot.score or 0.0) for slot in self.slots]
+        return self.tables.benchmark.aggregate(filled)[0].value
 
-    def _without(self, unwinnable: frozenset[str], values: Mapping[str, float]) -> float | None:
-        winnable = {task_id: value for task_id, value in values.items() if task_id not in unwinnable}
-        if not unwinnable or not winnable:
+    def _without(self, unwinnable: frozenset[str]) -> float | None:
+        """The other tasks' category means stand for the whole category, whose weight stays as it is."""
+        winnable = self._over({task_id: 0.0 for task_id in self.values if task_id not in unwinnable})
+        if not unwinnable or not winnable.graded:
             return None
-        strata, means = _category_means(self.tasks, winnable)
-        members = [task.id for task in self.tasks if task.id in values and task.category in set(strata)]
-        value = self._table_of_means(strata, means, members)[0]
-        return None if np.isnan(value) else float(value)
+        means = dict(zip(winnable.categories, winnable.means(winnable.array(self.values)).tolist(), strict=True))
+        category_of = {task.id: task.category for task in self.tables.tasks}
+        filled = {task_id: means[category_of[task_id]] for task_id in self.values if category_of[task_id] in means}
+        over = self._over(filled)
+        return over.scores(over.array(filled))[0].value
 
     def _over_attempts(self, table: Sequence[Score]) -> Estimate | None:
         rows = [slot for slot in self.slots if slot.score is not None]
-        values = {slot.task.id: 0.0 for slot in rows}
         bootstrap = AttemptBootstrap(
             [slot.score or 0.0 for slot in rows],
             [slot.task.id for slot in rows],
@@ -312,7 +260,9 @@ class _Grading:
         )
         if not rows or bootstrap.fixed:
             return None
-        return _estimate(table[0].value, statistics.percentile_interval(self._resampled(bootstrap, values)[:, 0]))
+        replicates = bootstrap.replicates(np.random.default_rng(self.tables.seed))
+        headlines = self._over(self.values).of_rows(replicates)[:, 0]
+        return _estimate(table[0].value, statistics.percentile_interval(headlines))
 
     def _pass_at_k(self, k: int) -> PassAtK:
         enough = {task_id: found for task_id, found in self.graded.items() if len(found) >= k}
@@ -323,27 +273,18 @@ class _Grading:
         return PassAtK(k=k, any=self._headline(anyone), all=self._headline(everyone), tasks=len(enough))
 
     def _headline(self, values: Mapping[str, float]) -> Estimate:
-        table = self._table(values)
-        return _estimate(table[0].value, self._intervals(table, values)[0])
+        over = self._over(values)
+        array = over.array(values)
+        table = over.scores(array)
+        return _estimate(table[0].value, over.intervals(table, array)[0])
+
+
+def _ks(attempts: int) -> list[int]:
+    """Powers of two from 2 up, and the number of attempts itself."""
+    powers = [2**power for power in range(1, attempts.bit_length())]
+    return sorted({k for k in (*powers, attempts) if 1 < k <= attempts})
 
 
 def _estimate(value: float | None, interval: Interval | None) -> Estimate:
     low, high = interval or (None, None)
     return Estimate(value=value, low=low, high=high)
-
-
-def _category_means(tasks: Sequence[Task], values: Mapping[str, float]) -> tuple[list[str], Floats]:
-    found: dict[str, list[float]] = {}
-    for task in tasks:
-        if task.id in values:
-            found.setdefault(task.category, []).append(values[task.id])
-    return list(found), np.array([fmean(each) for each in found.values()])
-
-
-def _task_bootstrap(tasks: Sequence[Task], values: Mapping[str, float]) -> ClusterBootstrap:
-    members = [task for task in tasks if task.id in values]
-    return ClusterBootstrap(
-        [values[task.id] for task in members],
-        [task.cluster for task in members],
-        [task.category for task in members],
-    )

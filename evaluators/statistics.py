@@ -76,50 +76,75 @@ def _chunks(resamples: int, width: int) -> Iterator[int]:
 class ClusterBootstrap:
     """Resamples clusters of observations, and gives the mean of each stratum in every resample.
 
-    `values`, `clusters` and `strata` are of one length, an entry for each observation; a stratum's mean weighs its
-    observations alike. Strata that share no cluster are resampled apart, so that each keeps its number of clusters;
-    those that share some (the same dialogue in four variants) are resampled together. A group with a single cluster
-    can't be resampled: it stays as it is, and `fixed` says so. ValueError for no observations or NaN.
+    `clusters` and `strata` have an entry for each observation, and so have the `values` of every call: several kinds of
+    values are resampled alike. A stratum's mean weighs its observations alike. Strata that share no cluster are resampled apart,
+    so that each keeps its number of clusters; those that share some (the same dialogue in four variants) are resampled
+    together. A group with a single cluster can't be resampled: it stays as it is. ValueError for no observations.
     """
 
-    def __init__(self, values: ArrayLike, clusters: Sequence[Hashable], strata: Sequence[str]) -> None:
-        scores = np.asarray(values, dtype=float)
-        if not len(scores) or np.isnan(scores).any() or not len(scores) == len(clusters) == len(strata):
-            raise ValueError("A bootstrap needs values, clusters and strata of one length, at least 1, and no NaN.")
+    def __init__(
+        self,
+        clusters: Sequence[Hashable],
+        strata: Sequence[str],
+        *,
+        rng: np.random.Generator,
+        resamples: int = RESAMPLES,
+    ) -> None:
+        if not len(clusters) == len(strata) > 0:
+            raise ValueError("A bootstrap needs clusters and strata of one length, at least 1.")
         self.strata = list(dict.fromkeys(strata))
-        cluster_of, n_clusters = indices(clusters)
-        stratum_of, _ = indices(strata)
-        shape = (n_clusters, len(self.strata))
-        self._sums, self._sizes = np.zeros(shape), np.zeros(shape)
-        np.add.at(self._sums, (cluster_of, stratum_of), scores)
-        np.add.at(self._sizes, (cluster_of, stratum_of), 1.0)
-        self._groups = _linked(self._sizes > 0)
-        self.means: Floats = self._sums.sum(0) / self._sizes.sum(0)
+        self._cluster_of, n_clusters = indices(clusters)
+        self._stratum_of, _ = indices(strata)
+        self._shape = (n_clusters, len(self.strata))
+        self._sizes = self._totals(np.ones(len(clusters)))
+        self._resamples = resamples
+        self._groups = [
+            (rows, columns, _drawn(len(rows), rng, resamples)) for rows, columns in _linked(self._sizes > 0)
+        ]
 
     @property
     def fixed(self) -> bool:
         """Whether nothing can be resampled: each group of strata has a single cluster."""
-        return all(len(rows) == 1 for rows, _ in self._groups)
+        return all(len(rows) == 1 for rows, _, _ in self._groups)
 
-    def replicates(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> Floats:
-        """Resampled means, (resamples, strata) in the order of `strata`."""
-        result = np.tile(self.means, (resamples, 1))
-        for rows, columns in self._groups:
+    def means(self, values: ArrayLike) -> Floats:
+        """The means of the strata, in the order of `strata`."""
+        return self._totals(values).sum(0) / self._sizes.sum(0)
+
+    def replicates(self, values: ArrayLike) -> Floats:
+        """Resampled means, (resamples, strata). ValueError for NaN, or where a value lacks."""
+        sums, means = self._totals(values), self.means(values)
+        result = np.tile(means, (self._resamples, 1))
+        for rows, columns, counts in self._groups:
             if len(rows) > 1:
-                result[:, columns] = self._group(rows, columns, rng, resamples)
+                block = np.ix_(rows, columns)
+                result[:, columns] = _resampled_means(sums[block], self._sizes[block], counts, means[columns])
         return result
 
-    def _group(self, rows: Ints, columns: Ints, rng: np.random.Generator, resamples: int) -> Floats:
-        block = np.ix_(rows, columns)
-        sums, sizes = self._sums[block], self._sizes[block]
-        parts: list[Floats] = []
-        for size in _chunks(resamples, len(rows)):
-            counts = rng.multinomial(len(rows) - 1, np.full(len(rows), 1 / len(rows)), size=size).astype(float)
-            with np.errstate(invalid="ignore"):
-                parts.append(counts @ sums / (counts @ sizes))
-        found = np.concatenate(parts)
-        # A resample may miss a stratum that few of the shared clusters reach: it then says nothing about it.
-        return np.where(np.isnan(found), self.means[columns], found)
+    def _totals(self, values: ArrayLike) -> Floats:
+        """The sum of the values of each cluster in each stratum."""
+        scores = np.asarray(values, dtype=float)
+        if scores.shape != self._cluster_of.shape or np.isnan(scores).any():
+            raise ValueError("A bootstrap needs one value for each observation, and no NaN.")
+        totals = np.zeros(self._shape)
+        np.add.at(totals, (self._cluster_of, self._stratum_of), scores)
+        return totals
+
+
+def _drawn(n: int, rng: np.random.Generator, resamples: int) -> NDArray[np.uint32]:
+    """How often each of n is drawn in each resample of n - 1, (resamples, n)."""
+    return rng.multinomial(n - 1, np.full(n, 1 / n), size=resamples).astype(np.uint32)
+
+
+def _resampled_means(sums: Floats, sizes: Floats, counts: NDArray[np.uint32], means: Floats) -> Floats:
+    """Where a resample misses a stratum that few of the shared clusters reach, it says nothing: the mean stands there."""
+    parts: list[Floats] = []
+    for chunk in np.array_split(counts, max(1, counts.size // _CHUNK)):
+        drawn = chunk.astype(float)
+        with np.errstate(invalid="ignore"):
+            parts.append(drawn @ sums / (drawn @ sizes))
+    found = np.concatenate(parts)
+    return np.where(np.isnan(found), means, found)
 
 
 def _linked(member: NDArray[np.bool_]) -> list[tuple[Ints, Ints]]:
@@ -152,8 +177,8 @@ def mean_interval(
         return wilson(round(scores.mean() * n), n, level)
     if same:
         return None
-    bootstrap = ClusterBootstrap(scores, clusters, [""] * len(scores))
-    return None if bootstrap.fixed else percentile_interval(bootstrap.replicates(rng)[:, 0], level)
+    bootstrap = ClusterBootstrap(clusters, [""] * len(scores), rng=rng)
+    return None if bootstrap.fixed else percentile_interval(bootstrap.replicates(scores)[:, 0], level)
 
 
 class AttemptBootstrap:
@@ -250,7 +275,6 @@ def linear_form(function: Callable[[Floats], Floats], size: int, rng: np.random.
     return form if np.allclose(form(points), exact, rtol=0, atol=1e-9, equal_nan=True) else None
 
 
-def apply_rows(function: Callable[[Floats], Floats], rows: Floats, rng: np.random.Generator) -> Floats:
-    """The function of every row, (R, S) to (R, K): through its `linear_form` where it has one, else by R calls."""
-    form = linear_form(function, rows.shape[1], rng)
+def apply_rows(function: Callable[[Floats], Floats], form: LinearForm | None, rows: Floats) -> Floats:
+    """The function of every row, (R, S) to (R, K): by its linear form where it has one, else by R calls."""
     return form(rows) if form else np.stack([function(row) for row in rows])

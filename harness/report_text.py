@@ -197,9 +197,8 @@ def _attempts_table(scores: AgentScores, names: Sequence[str]) -> Iterator[str |
         return
     yield f"{scores.attempts} attempts: {scores.headline} as the mean over attempts, and if a task is won where any, or all, of k attempts pass."
     rows = [("mean, interval over attempts", *(_over_attempts(scores.graders[name]) for name in names), NONE)]
-    for k in range(2, scores.attempts + 1):
-        found = [scores.graders[name].pass_at_k[k - 1] for name in names]
-        tasks = str(found[0].tasks)
+    for found in zip(*(scores.graders[name].pass_at_k for name in names), strict=True):
+        k, tasks = found[0].k, str(found[0].tasks)
         rows.append((f"pass@{k} (any of {k})", *(with_interval(each.any) for each in found), tasks))
         rows.append((f"pass^{k} (all of {k})", *(with_interval(each.all) for each in found), tasks))
     yield Table(("Attempts", *(f"{name.capitalize()}, %" for name in names), "Tasks with k graded"), rows)

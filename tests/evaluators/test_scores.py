@@ -148,9 +148,16 @@ def test_the_mean_over_attempts_of_each_task_counts_and_missing_attempts_do_not(
 def test_pass_at_k_is_given_for_several_attempts_with_the_tasks_that_have_enough() -> None:
     tasks = HUNDRED[:2]
     episodes = [episode("c_0", 1.0), episode("c_0", 0.0, 1), episode("c_1", 1.0), missing("c_1", 1)]
-    one, two = scored(ONE, tasks, episodes, attempts=2).graders["official"].pass_at_k
-    assert (one.k, one.tasks, one.any.value, one.all.value) == (1, 2, 0.75, 0.75)
+    (two,) = scored(ONE, tasks, episodes, attempts=2).graders["official"].pass_at_k
     assert (two.k, two.tasks, two.any.value, two.all.value) == (2, 1, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("attempts", "ks"), [(2, [2]), (3, [2, 3]), (8, [2, 4, 8]), (10, [2, 4, 8, 10])])
+def test_many_attempts_are_shown_for_powers_of_two_and_all(attempts: int, ks: list[int]) -> None:
+    episodes = [episode("c_0", float(k == 0), k) for k in range(attempts)]
+    found = scored(ONE, HUNDRED[:2], episodes, attempts=attempts).graders["official"].pass_at_k
+    assert [each.k for each in found] == ks
+    assert [each.any.value for each in found] == pytest.approx([k / attempts for k in ks])
 
 
 def test_one_attempt_has_no_pass_at_k_and_no_interval_over_attempts() -> None:

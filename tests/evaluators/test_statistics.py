@@ -70,9 +70,12 @@ def test_wilson_of_nothing_is_an_error() -> None:
         wilson(0, 0)
 
 
+def resampled(values: list[float], clusters: str, strata: str, resamples: int = 2000) -> np.ndarray:
+    return ClusterBootstrap(list(clusters), list(strata), rng=generator(), resamples=resamples).replicates(values)
+
+
 def test_resampled_means_have_the_unbiased_variance_also_for_two_clusters() -> None:
-    bootstrap = ClusterBootstrap([0.0, 1.0], ["a", "b"], ["s", "s"])
-    replicates = bootstrap.replicates(generator(), 20_000)[:, 0]
+    replicates = resampled([0.0, 1.0], "ab", "ss", 20_000)
     assert replicates.var() == pytest.approx(np.var([0.0, 1.0], ddof=1) / 2, rel=0.05)
 
 
@@ -85,39 +88,46 @@ def test_the_interval_is_that_of_scipy_where_scipy_has_one() -> None:
 
 
 def test_a_cluster_moves_as_one() -> None:
-    values = [0.0] * 50 + [1.0] * 50
-    clusters = ["a"] * 50 + ["b"] * 50
-    replicates = ClusterBootstrap(values, clusters, ["s"] * 100).replicates(generator(), 500)
+    replicates = resampled([0.0] * 50 + [1.0] * 50, "a" * 50 + "b" * 50, "s" * 100)
     assert set(replicates[:, 0]) == {0.0, 1.0}
 
 
 def test_strata_keep_their_size_and_are_resampled_apart() -> None:
-    bootstrap = ClusterBootstrap([0, 0, 1, 1, 0.5], list("abcde"), list("sstts"))
-    replicates = bootstrap.replicates(generator(), 200)
+    bootstrap = ClusterBootstrap(list("abcde"), list("sstts"), rng=generator(), resamples=200)
+    values = [0, 0, 1, 1, 0.5]
+    replicates = bootstrap.replicates(values)
     assert bootstrap.strata == ["s", "t"]
-    assert bootstrap.means == pytest.approx([1 / 6, 1.0])
+    assert bootstrap.means(values) == pytest.approx([1 / 6, 1.0])
     assert set(replicates[:, 1]) == {1.0}
     assert set(np.round(replicates[:, 0], 9)) == {0.0, 0.25, 0.5}
 
 
+def test_several_kinds_of_values_are_resampled_alike() -> None:
+    bootstrap = ClusterBootstrap(list("abcd"), list("ssss"), rng=generator(), resamples=50)
+    assert bootstrap.replicates([2, 0, 4, 6]) == pytest.approx(2 * bootstrap.replicates([1, 0, 2, 3]))
+
+
 def test_strata_that_share_clusters_are_resampled_together() -> None:
-    values = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]
-    clusters = ["x", "y", "z", "w", "x", "y"]
-    strata = ["s", "s", "s", "s", "t", "t"]
-    replicates = ClusterBootstrap(values, clusters, strata).replicates(generator(), 4000)
+    replicates = resampled([0.0, 1.0, 0.0, 1.0, 0.0, 1.0], "xyzwxy", "sssstt", 4000)
     assert np.corrcoef(replicates.T)[0, 1] > 0.3
 
 
 def test_a_single_cluster_cannot_be_resampled_and_has_no_interval() -> None:
-    assert ClusterBootstrap([1.0, 0.0], ["a", "a"], ["s", "s"]).fixed
+    assert ClusterBootstrap(["a", "a"], ["s", "s"], rng=generator()).fixed
+    assert set(resampled([1.0, 0.0], "aa", "ss")[:, 0]) == {0.5}
     assert mean_interval([0.3], ["a"], rng=generator()) is None
     assert mean_interval([0.0, 1.0], ["a", "a"], rng=generator()) is None
 
 
-@pytest.mark.parametrize("values", [[], [float("nan")]])
-def test_a_bootstrap_of_nothing_or_of_nan_is_an_error(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="at least 1, and no NaN"):
-        ClusterBootstrap(values, ["a"] * len(values), ["s"] * len(values))
+def test_a_bootstrap_of_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        ClusterBootstrap([], [], rng=generator())
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5, float("nan")]])
+def test_a_value_that_lacks_is_an_error(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="one value for each observation, and no NaN"):
+        ClusterBootstrap(["a", "b"], ["s", "s"], rng=generator()).replicates(values)
 
 
 def test_binary_outcomes_of_independent_tasks_get_wilson() -> None:
@@ -163,7 +173,7 @@ def test_an_average_of_averages_is_a_linear_form() -> None:
     rows = generator().random((50, 3))
     form = statistics.linear_form(table, 3, generator())
     assert form is not None
-    assert statistics.apply_rows(table, rows, generator()) == pytest.approx(np.stack([table(row) for row in rows]))
+    assert statistics.apply_rows(table, form, rows) == pytest.approx(np.stack([table(row) for row in rows]))
 
 
 def test_what_is_not_linear_is_called_for_each_row() -> None:
@@ -172,7 +182,7 @@ def test_what_is_not_linear_is_called_for_each_row() -> None:
 
     rows = generator().random((20, 3))
     assert statistics.linear_form(best, 3, generator()) is None
-    assert statistics.apply_rows(best, rows, generator())[:, 0] == pytest.approx(rows.max(1))
+    assert statistics.apply_rows(best, None, rows)[:, 0] == pytest.approx(rows.max(1))
 
 
 def _binary_tasks(rng: np.random.Generator) -> tuple[np.ndarray, list[int], float]:
@@ -228,5 +238,5 @@ def test_a_benchmark_of_4441_tasks_is_resampled_2000_times_in_under_two_seconds_
     values = generator().binomial(1, 0.5, 4441).astype(float)
     clusters, strata = list(range(4441)), [str(index % 17) for index in range(4441)]
     start = time.process_time()
-    ClusterBootstrap(values, clusters, strata).replicates(generator(), 2000)
+    ClusterBootstrap(clusters, strata, rng=generator(), resamples=2000).replicates(values)
     assert time.process_time() - start < 2
