@@ -168,6 +168,18 @@ def grade(
         say(sentence)
 
 
+@app.command("rescore")
+def rescore(
+    run: Annotated[Path, typer.Argument(metavar="RUN")],
+    grader: Annotated[str | None, typer.Option(help="official or strict; default: both.")] = None,
+) -> None:
+    """Grade a run's stored trajectories again, by today's code and data."""
+    from harness.grade import rescore
+
+    for sentence in rescore(run, grader).sentences():
+        say(sentence)
+
+
 @app.command("report")
 def report(
     runs: RunPaths,

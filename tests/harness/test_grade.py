@@ -14,6 +14,7 @@ import pytest
 from envs import registry
 from envs.base import EnvSettings
 from harness import grade as grading
+from harness.run_dir import RunDir
 from trajectories.failures import InputError
 
 pytestmark = pytest.mark.usefixtures("bfcl_data")
@@ -328,3 +329,72 @@ def test_an_output_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"p.jsonl", "verdicts.jsonl"}
     with pytest.raises(InputError, match="can't be written"):
         grading.grade_to(tmp_path / "no" / "v.jsonl", "bfcl-v3", good, grader="official", options={})
+
+
+def played_run(folder: Path) -> Path:
+    """A run of the oracle over the sample tasks."""
+    command = [
+        sys.executable,
+        "-m",
+        "harness",
+        "eval",
+        "-b",
+        "bfcl-v3",
+        "-a",
+        "scripted:oracle",
+        "--split",
+        "sample",
+        "-q",
+    ]
+    subprocess.run([*command, "-o", str(folder)], check=True, capture_output=True)
+    return folder
+
+
+def with_verdict(run: Path, task: str, which: str, **fields: Any) -> None:
+    """Tamper with one stored verdict, as an older grader may have given it."""
+    with RunDir.open(run).store(writable=True) as store:
+        (found,) = store.iterate(task_id=task)
+        changed = found.verdicts[which].model_copy(update=fields)
+        store.amend_verdicts(found.id, found.verdicts | {which: changed})
+
+
+def test_rescoring_an_unchanged_run_changes_nothing(tmp_path: Path) -> None:
+    run = played_run(tmp_path / "run")
+    with RunDir.open(run).store() as store:
+        before = {trajectory.id: trajectory.to_json() for trajectory in store}
+    summary = grading.rescore(run)
+    assert (summary.graded, summary.changed, summary.rewritten, summary.failed) == (17, (), 0, 0)
+    with RunDir.open(run).store() as store:
+        assert {trajectory.id: trajectory.to_json() for trajectory in store} == before
+
+
+def test_rescoring_mends_what_an_older_grader_said_and_counts_it(tmp_path: Path) -> None:
+    run = played_run(tmp_path / "run")
+    with_verdict(run, "simple_90000", "official", passed=False, score=0.0)
+    with_verdict(run, "multi_turn_base_90000", "strict", passed=False, score=0.0)
+    with_verdict(run, "java_90000", "official", grader="official@older")
+    official = grading.rescore(run, "official")
+    assert (len(official.changed), official.rewritten) == (1, 1)
+    assert any("1 verdicts changed" in sentence for sentence in official.sentences())
+    strict = grading.rescore(run)
+    assert (len(strict.changed), strict.rewritten) == (1, 0)
+    assert grading.rescore(run).changed == ()
+    with RunDir.open(run).store() as store:
+        assert all(verdict.passed for trajectory in store for verdict in trajectory.verdicts.values())
+
+
+def test_rescoring_refuses_data_that_was_not_played(tmp_path: Path) -> None:
+    run = played_run(tmp_path / "run")
+    with RunDir.open(run).store(writable=True) as store:
+        (found,) = store.iterate(task_id="simple_90000")
+        key = found.key.model_copy(update={"task": found.task.model_copy(update={"digest": "0" * 32})})
+        store.append(found.model_copy(update={"key": key, "id": key.trajectory_id(), "data": "custom:12345678"}))
+    with pytest.raises(
+        InputError, match=r"'simple_90000' was played on custom:12345678, and is another task in samples:"
+    ):
+        grading.rescore(run)
+
+
+def test_rescoring_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no run in"):
+        grading.rescore(tmp_path)
