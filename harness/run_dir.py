@@ -25,7 +25,7 @@ from trajectories.failures import InfrastructureError, InputError
 from trajectories.schema import EpisodeKey, JsonObject, Record, Task, digest
 from trajectories.store import FOLDER_IN_RUN, Store
 
-_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG}
+_NOT_WRITABLE = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 _UNFINISHED = {"tasks", "lock"}
 """What a run's folder may hold when the process died before `run.json` was there."""
@@ -242,12 +242,15 @@ def changing(path: Path) -> Generator[None]:
 
 def check_free(path: Path) -> None:
     """InputError unless a run can be started in this folder: it is new, empty, or was left before `run.json` was there."""
-    if (path / "run.json").exists():
-        raise InputError(f"{str(path)!r} already holds a run: go on with it by --resume, or take another folder by -o.")
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{str(path)!r} is a file: name another folder for the run by -o.")
-    if path.is_dir() and not all(entry.name in _UNFINISHED or entry.suffix == ".tmp" for entry in path.iterdir()):
-        raise InputError(f"{str(path)!r} is not empty and holds no run: name another folder by -o.")
+    with _writing(path):
+        if (path / "run.json").exists():
+            raise InputError(
+                f"{str(path)!r} already holds a run: go on with it by --resume, or take another folder by -o."
+            )
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{str(path)!r} is a file: name another folder for the run by -o.")
+        if path.is_dir() and not all(entry.name in _UNFINISHED or entry.suffix == ".tmp" for entry in path.iterdir()):
+            raise InputError(f"{str(path)!r} is not empty and holds no run: name another folder by -o.")
 
 
 def episode_key(task: Task, benchmark: BenchmarkPlan, agent: AgentPlan, *, seed: int, attempt: int) -> EpisodeKey:

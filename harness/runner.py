@@ -19,21 +19,20 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
-from trajectories.store import Store
-
 from agents.base import Agent
 from envs.base import HarnessEnv
 from harness.episode import play
 from harness.limits import RETRIES, Limits, Retry, next_wait
 from harness.progress import Played, Progress
 from trajectories.failures import InfrastructureError, InputError
-from trajectories.schema import EpisodeKey, Trajectory
+from trajectories.schema import EpisodeKey, Failure, Trajectory
+from trajectories.store import Store
 
 MOST_HUNG = 64
 """Threads of given-up episodes that a run bears."""
 
 BREAKER = 10
-"""Episodes in a row that the infrastructure broke, retries included, after which the run stops: nothing gets through."""
+"""Tries in a row that the infrastructure broke, after which the run stops: nothing gets through. At least two a thread."""
 
 
 class Job(NamedTuple):
@@ -73,6 +72,7 @@ class Runner:
         self._stopping = threading.Event()
         self._heard: queue.SimpleQueue[Played | str | _Ended] = queue.SimpleQueue()
         self._broken_in_a_row = 0
+        self._nothing_gets_through = ""
         self._unmetered: set[str] = set()
 
     def run(self) -> None:
@@ -110,6 +110,7 @@ class Runner:
                 trajectory = self._play(job)
                 self._store.append(trajectory)
                 self._tell(trajectory)
+                self._check_broken()
         except (InputError, InfrastructureError) as known:
             error = known
         finally:
@@ -128,6 +129,7 @@ class Runner:
         while True:
             tries += 1
             trajectory = play(job.make, job.agent, job.key, self._settings.limits, data=job.data, tries=tries)
+            self._count_fault(trajectory.failure)
             if trajectory.failure is None:
                 return trajectory
             wait_s = next_wait(trajectory.failure, tries, self._settings.retries)
@@ -145,15 +147,15 @@ class Runner:
                 message=failure.message if failure else "",
             )
         )
+
+    def _count_fault(self, failure: Failure | None) -> None:
         if failure is None or failure.boundary != "infrastructure":
             self._broken_in_a_row = 0
             return
         self._broken_in_a_row += 1
         if self._broken_in_a_row >= max(BREAKER, 2 * self._settings.concurrency):
-            raise InfrastructureError(
-                f"The last {self._broken_in_a_row} episodes all broke outside the agent ({failure.message.rstrip('.')}): "
-                "mend that, then go on with --resume."
-            )
+            self._nothing_gets_through = failure.message.rstrip(".")
+            self._stopping.set()
 
     def _check_usage(self, trajectory: Trajectory) -> None:
         limits, usage, agent = self._settings.limits, trajectory.usage, trajectory.key.agent
@@ -170,6 +172,13 @@ class Runner:
         if unknown:
             self._unmetered.add(agent)
             self._heard.put(f"{agent} reports no {unknown[0]}s: --{unknown[0]}-limit does not hold for it.")
+
+    def _check_broken(self) -> None:
+        if self._nothing_gets_through:
+            raise InfrastructureError(
+                f"Nothing gets through any more, {self._broken_in_a_row} tries in a row broke outside the agent "
+                f"({self._nothing_gets_through}): mend that, then go on with --resume."
+            )
 
     def _check_hung(self) -> None:
         if not self._settings.limits.time_s:

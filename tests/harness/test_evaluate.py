@@ -169,7 +169,9 @@ def test_a_run_in_which_nothing_gets_through_stops_and_names_the_reason(
     monkeypatch.setenv("TOY_TASKS", "500")
     ran = cli(*TOY, "-a", "module:toyagents:Offline", "-o", "run", "--retries", "0")
     assert ran.code == 1
-    assert "episodes all broke outside the agent (The endpoint does not answer): mend that" in ran.err.splitlines()[-1]
+    assert (
+        "tries in a row broke outside the agent (The endpoint does not answer): mend that" in ran.err.splitlines()[-1]
+    )
     assert len(contents(Path("run"))) < 50
 
 
