@@ -197,11 +197,14 @@ class _Regrader:
             if reason:
                 raise InputError(f"{task.id!r} can't be graded again. {reason}")
             self._digests[place] = {task.id: task.digest for task in benchmark.tasks(task.split)}
-        if self._digests[place].get(task.id) != task.digest:
+        here, found = benchmark.data_version(task.split), self._digests[place].get(task.id)
+        if found is None:
+            lacks = " ".join(benchmark.missing(task.split))
+            raise InputError(f"{task.id!r} can't be graded again: {here} lacks it here. {lacks}".rstrip())
+        if found != task.digest:
             raise InputError(
-                f"{task.id!r} was played on {trajectory.data or 'other data'}, and is another task in "
-                f"{benchmark.data_version(task.split)}: pull the former again by 'harness data pull {benchmark.name}', "
-                "then rescore."
+                f"{task.id!r} was played on {trajectory.data or 'other data'}, and is another task in {here}: "
+                f"pull the former again by 'harness data pull {benchmark.name}', then rescore."
             )
 
 
