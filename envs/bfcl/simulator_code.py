@@ -252,7 +252,14 @@ class _Mpmath(threading.local):
         import mpmath
 
         self.mp = mpmath.MPContext()
-        self.log = self.mp.log
+
+    def log(self, number: Any) -> Any:
+        with _LOGARITHMS:
+            return self.mp.log(number)
+
+
+_LOGARITHMS = threading.Lock()
+"""mpmath memoises constants and their precision in two steps: a thread in between would compute nonsense."""
 
 
 class _LazyMpmath:
