@@ -274,9 +274,7 @@ class _Grading:
 
     def _headline(self, values: Mapping[str, float]) -> Estimate:
         over = self._over(values)
-        array = over.array(values)
-        table = over.scores(array)
-        return _estimate(table[0].value, over.intervals(table, array)[0])
+        return _estimate(*over.headline(over.array(values)))
 
 
 def _ks(attempts: int) -> list[int]:

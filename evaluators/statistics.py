@@ -161,22 +161,30 @@ def _linked(member: NDArray[np.bool_]) -> list[tuple[Ints, Ints]]:
     return [(np.flatnonzero(halves[0] == label), np.flatnonzero(halves[1] == label)) for label in range(count)]
 
 
-def mean_interval(
-    values: ArrayLike, clusters: Sequence[Hashable], *, rng: np.random.Generator, level: float = LEVEL
-) -> Interval | None:
-    """Interval of the plain mean on another set of tasks.
+def binary_interval(values: ArrayLike, clusters: Sequence[Hashable], level: float = LEVEL) -> Interval | None:
+    """Wilson's interval of the mean where it holds: all values are 0 or 1, and each is a cluster of its own.
 
-    Wilson's where every value is 0 or 1 and a cluster of its own, else by `ClusterBootstrap`. Where all are 0, or all 1,
-    each cluster counts once for Wilson: the tasks of a cluster may tell no more than one of them. None for one cluster,
-    and for other values that all agree.
+    Where all values are 0, or all 1, each cluster counts once: its tasks may tell no more than one of them. None where the
+    values are others, or of one cluster.
     """
     scores = np.asarray(values, dtype=float)
     n = len(set(clusters))
-    same = agree(scores)
-    if n > 1 and is_binary(scores) and (same or n == len(scores)):
-        return wilson(round(scores.mean() * n), n, level)
-    if same:
+    if n < 2 or not is_binary(scores) or not (n == len(scores) or agree(scores)):
         return None
+    return wilson(round(scores.mean() * n), n, level)
+
+
+def mean_interval(
+    values: ArrayLike, clusters: Sequence[Hashable], *, rng: np.random.Generator, level: float = LEVEL
+) -> Interval | None:
+    """Interval of the plain mean on another set of tasks: `binary_interval` where it holds, else by `ClusterBootstrap`.
+
+    None for one cluster, and for values that all agree on something else than 0 or 1.
+    """
+    scores = np.asarray(values, dtype=float)
+    binary = binary_interval(scores, clusters, level)
+    if binary or agree(scores):
+        return binary
     bootstrap = ClusterBootstrap(clusters, [""] * len(scores), rng=rng)
     return None if bootstrap.fixed else percentile_interval(bootstrap.replicates(scores)[:, 0], level)
 
@@ -220,8 +228,8 @@ def _resampled_sums(table: Floats, rng: np.random.Generator, resamples: int) -> 
     rows = np.arange(n_tasks)[:, None]
     parts: list[Floats] = []
     for size in _chunks(resamples, table.size):
-        drawn = rng.integers(0, k, size=(size, n_tasks, k - 1))
-        parts.append(table[rows, drawn].mean(2).sum(1))
+        drawn = rng.integers(0, k, size=(size, n_tasks, k - 1), dtype=np.uint16)
+        parts.append(table.ravel()[drawn + k * rows].sum((1, 2)) / (k - 1))
     return np.concatenate(parts)
 
 

@@ -54,14 +54,25 @@ class Table:
     def intervals(self, table: Sequence[Score], values: Floats) -> list[Interval | None]:
         """The 95 % interval over tasks of each cell of the `table` that belongs to the values; None where there is none.
 
-        A cell that is the mean of the category of its name has that of `mean_interval`. None also for all cells of a table
+        The mean of a category has `binary_interval` where that holds; all else is resampled. None also for all cells of a table
         that is no function of the categories' means.
         """
-        nothing: list[Interval | None] = [None] * len(table)
-        if not self.graded or self._bootstrap.fixed or not self._holds(table, values):
-            return nothing
-        columns = self.of_rows(self._bootstrap.replicates(values)).T
+        columns = self._columns(table, values)
+        if columns is None:
+            return [None] * len(table)
         return [self._interval(cell, column, values) for cell, column in zip(table, columns, strict=True)]
+
+    def headline(self, values: Floats) -> tuple[float | None, Interval | None]:
+        """The first cell of the table of these values, and its interval."""
+        table = self.scores(values)
+        columns = self._columns(table, values)
+        return table[0].value, None if columns is None else self._interval(table[0], columns[0], values)
+
+    def _columns(self, table: Sequence[Score], values: Floats) -> Floats | None:
+        """Every cell in every resample, (cells, resamples)."""
+        if not self.graded or self._bootstrap.fixed or not self._holds(table, values):
+            return None
+        return self.of_rows(self._bootstrap.replicates(values)).T
 
     def mean_interval(self, values: Floats) -> Interval | None:
         """Of the plain mean of all graded tasks."""
@@ -87,12 +98,18 @@ class Table:
     def _interval(self, cell: Score, replicates: Floats, values: Floats) -> Interval | None:
         if cell.value is None:
             return None
-        if cell.name in self.categories:
-            member = self._category_of == self.categories.index(cell.name)
-            if isclose(values[member].mean(), cell.value, abs_tol=1e-9):
-                clusters = [task.cluster for task in self.graded if task.category == cell.name]
-                return statistics.mean_interval(values[member], clusters, rng=self._rng())
-        return None if statistics.agree(replicates) else statistics.percentile_interval(replicates)
+        binary = self._binary_interval(cell, values) if cell.name in self.categories else None
+        if binary or statistics.agree(replicates):
+            return binary
+        return statistics.percentile_interval(replicates)
+
+    def _binary_interval(self, cell: Score, values: Floats) -> Interval | None:
+        """Of the mean of the category of the cell's name, where the cell is that mean."""
+        member = self._category_of == self.categories.index(cell.name)
+        if not isclose(values[member].mean(), cell.value or 0.0, abs_tol=1e-9):
+            return None
+        clusters = [task.cluster for task in self.graded if task.category == cell.name]
+        return statistics.binary_interval(values[member], clusters)
 
 
 class Tables:
