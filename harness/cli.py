@@ -87,8 +87,8 @@ def top(
         raise typer.Exit
 
 
-@app.command("eval", help="Play agents on benchmarks, grade, store and report.")
 @app.command("collect", help="Play the same episodes and keep them as a dataset (default folder: datasets/).")
+@app.command("eval", help="Play agents on benchmarks, grade, store and report.")
 def play(
     context: typer.Context,
     benchmark: Benchmarks = None,
@@ -352,8 +352,8 @@ def run(arguments: list[str]) -> int:
     except InfrastructureError as error:
         say(f"Error: {error}")
         return FAULT
-    except BrokenPipeError:
-        # Whoever read our output has left; the flush at exit must not complain about it again.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has left (typer makes a SystemExit of that); the flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
 

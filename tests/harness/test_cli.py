@@ -1,0 +1,134 @@
+"""The command line around its commands: help, exit codes, faults of ours, streams."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toyrun
+
+Cli = Callable[..., Any]
+ORACLE = ("eval", "-b", "toy", "-a", "scripted:oracle", "-o", "run")
+
+
+def test_help_names_every_command_and_its_subject(cli: Cli) -> None:
+    ran = cli("--help")
+    assert (ran.code, ran.err) == (0, "")
+    for name in ("eval", "collect", "list", "data", "grade", "report", "leaderboard", "trajectories", "doctor"):
+        assert f"\n  {name} " in ran.out
+
+
+def test_no_arguments_show_the_help_and_are_no_success(cli: Cli) -> None:
+    ran = cli()
+    assert ran.code == 2
+    assert "Commands:" in ran.err
+
+
+def test_the_version_is_the_distributions(cli: Cli) -> None:
+    from importlib.metadata import version
+
+    assert cli("--version").out == version("lopd-harness") + "\n"
+
+
+def test_each_kind_of_thing_is_listed_for_people_and_as_json(cli: Cli) -> None:
+    everything = json.loads(cli("list", "--json").out)
+    assert set(everything) == {"benchmarks", "agents", "learners", "metrics", "runs"}
+    for kind in everything:
+        assert json.loads(cli("list", kind, "--json").out) == everything[kind]
+        assert cli("list", kind).code == 0
+    assert "toy" in [row["name"] for row in everything["benchmarks"]]
+    assert {"name": "scripted:oracle"} in everything["agents"]
+    assert all(row["unit"] and row["description"] for row in everything["metrics"])
+
+
+def test_runs_are_listed_and_a_damaged_one_is_named_not_hidden(cli: Cli) -> None:
+    cli("eval", "-b", "toy", "-a", "scripted:oracle", "-o", "runs/good")
+    Path("runs/bad").mkdir()
+    Path("runs/bad/run.json").write_text("{")
+    bad, good = json.loads(cli("list", "runs", "--json").out)
+    assert good == {"run": "runs/good", "benchmarks": ["toy"], "agents": ["scripted:oracle"], "episodes": 8}
+    assert "damaged" in bad["problem"]
+
+
+def test_a_run_can_be_reported_ranked_and_looked_into(cli: Cli) -> None:
+    cli(*ORACLE)
+    assert "100.00" in cli("report", "run").out
+    assert json.loads(cli("report", "run", "--json").out)["runs"][0]["run"] == "run"
+    assert "scripted:oracle" in cli("leaderboard", "run").out
+    assert json.loads(cli("leaderboard", "run", "--json").out)
+    listed = json.loads(cli("trajectories", "ls", "run", "--category", "odd", "-n", "2", "--json").out)
+    assert [row["task_id"] for row in listed] == ["toy_00001", "toy_00003"]
+    assert "add" in cli("trajectories", "show", "run", "toy_00001").out
+    assert "8" in cli("trajectories", "stats", "run").out
+    assert cli("trajectories", "verify", "run").code == 0
+    assert cli("trajectories", "compact", "run").code == 0
+    assert len(toyrun.contents(Path("run"))) == 8
+
+
+def test_doctor_says_what_is_there_and_what_is_not(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
+    checks = {check["what"]: check for check in json.loads(cli("doctor", "--json").out)}
+    assert checks["python"]["state"] == "ok"
+    assert checks["package pydantic"]["state"] == "ok"
+    assert checks["data bfcl-v3"]["state"] == "optional"
+    assert "harness data pull bfcl-v3" in checks["data bfcl-v3"]["detail"]
+    assert (checks["docker"]["state"], "no daemon answers" in checks["docker"]["detail"]) == ("optional", True)
+    assert cli("doctor").code == 0
+
+
+def test_doctor_fails_where_something_that_all_commands_need_is_missing(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.doctor.DISK_MIB", 10**12)
+    ran = cli("doctor", "--json")
+    assert ran.code == 1
+    assert "are needed" in next(check["detail"] for check in json.loads(ran.out) if check["state"] == "missing")
+
+
+FAULT = "from harness import cli; import harness.listing; harness.listing.show = lambda *a, **k: 1 // 0; cli.main()"
+
+
+def test_a_fault_of_ours_is_one_sentence_and_its_traceback_is_in_a_file(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    arguments = [sys.executable, "-c", FAULT, "list"]
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("Error: this is a fault of ours (ZeroDivisionError: ")
+    (trace,) = tmp_path.glob("harness-*.txt")
+    assert str(trace) in done.stderr
+    assert "Traceback" in trace.read_text()
+    debug = subprocess.run(
+        arguments, capture_output=True, text=True, env={**environment, "HARNESS_DEBUG": "1"}, check=False
+    )
+    assert "Traceback" in debug.stderr
+
+
+def test_a_reader_that_leaves_early_causes_no_complaint() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "list", "metrics"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_another_distributions_package_of_our_name_is_named_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/__init__.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"The package 'agents' of lopd-harness is shadowed by {tmp_path}" in done.stderr.splitlines()[-1]
