@@ -5,7 +5,8 @@ Words used below, the same everywhere in the project:
 - A *step* is one model response that the environment consumed, also one that held no call or could not be parsed.
 - An *emitted* call is one that the response held, whatever became of it: the calls that the environment recorded for
   the step, or, where it recorded none, the native tool calls of the action.
-- An *executed* call is an emitted one that the environment tried to run (every `CallRecord` but `not_executed`).
+- An *executed* call is one that the environment tried to run: its `CallRecord` has a result, be it an error's text.
+  Single-turn BFCL reads calls and runs none.
 - A call *ran* if it was executed and reported no error.
 - Two calls are the *same* if their names are equal and their arguments are equal as canonical JSON: keys in any
   order, tuples as lists, but 1 and 1.0 apart. Arguments that were no JSON object are compared as text.
@@ -41,7 +42,7 @@ def emitted(step: Step) -> tuple[CallRecord, ...] | tuple[ToolCall, ...]:
 
 def executed(step: Step) -> list[CallRecord]:
     """The calls of the step that the environment tried to run."""
-    return [call for call in step.calls if call.error != "not_executed"]
+    return [call for call in step.calls if call.result is not None]
 
 
 def call_key(call: CallRecord | ToolCall) -> str:
@@ -269,7 +270,7 @@ def _went_wrong(step: Step) -> bool:
 
 
 def _ran(step: Step) -> bool:
-    return any(call.error is None for call in step.calls)
+    return any(call.error is None for call in executed(step))
 
 
 def error_recovery(trajectory: Trajectory) -> float | None:

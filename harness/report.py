@@ -9,6 +9,7 @@ RUN_DIR/timing.json   seconds, in this file alone: all the others are the same b
                       however many goes the same episodes were played
 """
 
+import errno
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,13 +66,28 @@ def write_report(run: RunDir) -> Report:
 
     InfrastructureError where the folder can't be written to.
     """
-    report = read_report(run)
+    found = read_report(run)
     try:
-        for name, content in report_files(report):
-            write_atomically(run.path / name, content.encode())
+        _write_files(run, found)
     except OSError as error:
         raise InfrastructureError(f"Can't write the report to {str(run.path)!r}: {error.strerror}.") from None
-    return report
+    return found
+
+
+def _write_files(run: RunDir, report: Report) -> None:
+    for name, content in report_files(report):
+        write_atomically(run.path / name, content.encode())
+
+
+def _refreshed(run: RunDir) -> Report:
+    """The report; the run's files are brought up to date, but for a folder that belongs to someone else."""
+    found = read_report(run)
+    try:
+        _write_files(run, found)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise InfrastructureError(f"Can't write the report to {str(run.path)!r}: {error.strerror}.") from None
+    return found
 
 
 def report_files(report: Report) -> Iterator[tuple[str, str]]:
@@ -186,23 +202,23 @@ class Named(NamedTuple):
     report: Report
 
 
-def read_reports(paths: Sequence[Path]) -> list[Named]:
-    """The reports of several runs; InputError for none, for a folder named twice, or one that holds no run."""
+def open_runs(paths: Sequence[Path]) -> list[tuple[str, RunDir]]:
+    """Runs by the names under which they are shown; InputError for none, for one named twice, or a folder without one."""
     if not paths:
         raise InputError("No run is named: give the folder of at least one run.")
     resolved = [path.resolve() for path in paths]
     for path, whole in zip(paths, resolved, strict=True):
         if resolved.count(whole) > 1:
             raise InputError(f"The run {str(path)!r} is named twice: once is enough.")
-    return [Named(str(path), read_report(RunDir.open(path))) for path in paths]
+    return [(str(path), RunDir.open(path)) for path in paths]
 
 
 def report(paths: Sequence[Path], form: Format = "text", *, width: int | None = None) -> str:
-    """What `harness report RUN...` prints. Nothing is written: `write_report` does that at the end of every run."""
+    """What `harness report RUN...` prints; the report files of the runs are brought up to date."""
     from harness import report_text
     from harness.tables import as_markdown, as_text
 
-    named = read_reports(paths)
+    named = [Named(name, _refreshed(run)) for name, run in open_runs(paths)]
     if form == "json":
         runs = [
             {"run": each.name, **each.report.model_dump(mode="json"), "timing": timing(each.report)} for each in named
@@ -242,7 +258,7 @@ def leaderboard(
     from harness import leaderboard_text
     from harness.tables import as_markdown, as_text
 
-    named = read_reports(paths)
+    named = [Named(name, read_report(run)) for name, run in open_runs(paths)]
     rows = entries(named)
     mixed = differences(rows)
     if mixed and not allow_mixed:

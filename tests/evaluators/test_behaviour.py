@@ -45,7 +45,8 @@ def step(*calls: CallRecord, content: str = "", **fields: Any) -> Step:
 
 
 def call(name: str = "ls", error: Any = None, **arguments: Any) -> CallRecord:
-    return CallRecord(name=name, arguments=arguments, error=error)
+    result = None if error == "not_executed" else "text"
+    return CallRecord(name=name, arguments=arguments, result=result, error=error)
 
 
 def measured(trajectory: Trajectory) -> dict[str, float | None]:
@@ -66,6 +67,12 @@ def test_native_calls_that_the_environment_did_not_record_are_emitted_and_not_ex
     found = measured(episode(Step(action=action, parse_error="no JSON")))
     assert (found["calls_emitted"], found["calls_executed"]) == (2, 0)
     assert found["parse_error_rate"] == 1
+
+
+def test_calls_that_are_graded_but_never_run_are_emitted_and_not_executed() -> None:
+    graded_only = CallRecord(name="f", arguments={})
+    found = measured(episode(step(graded_only, CallRecord(name="g", arguments={}, error="unknown_tool"))))
+    assert (found["calls_emitted"], found["calls_executed"], found["unknown_tool_rate"]) == (2, 0, 0.5)
 
 
 def test_a_repeat_is_the_same_name_and_arguments_in_any_key_order() -> None:

@@ -192,6 +192,29 @@ def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, monk
     monkeypatch.setattr(report, "write_atomically", refuse)
     with pytest.raises(InfrastructureError, match=r"^Can't write the report to '.*run': No space left on device\.$"):
         write_report(run)
+    with pytest.raises(InfrastructureError, match="No space left"):
+        report.report([run.path])
+
+
+def test_the_report_command_brings_the_files_of_the_run_up_to_date(tmp_path: Path) -> None:
+    run = plan(tmp_path / "run")
+    write_report(run)
+    store(run, played(run))
+    report.report([run.path], "text")
+    assert "| toy | oracle | overall | 100.00 | 6 | 6 |" in (run.path / "report.md").read_text()
+
+
+def test_the_report_command_reads_a_run_that_belongs_to_someone_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished(tmp_path / "run")
+
+    def refuse(path: Path, content: bytes) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(report, "write_atomically", refuse)
+    assert "100.00" in report.report([run.path], "text")
+    assert not (run.path / "report.md").exists()
 
 
 def test_the_terminal_table_keeps_both_denominators_and_the_width(tmp_path: Path) -> None:
