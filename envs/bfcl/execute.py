@@ -16,13 +16,14 @@ strings and error texts are upstream's own. Known differences, none of which a d
 
 import ast
 import json
+import marshal
 import operator
 import re
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from trajectories.schema import CallError
 
@@ -83,6 +84,11 @@ class _BadArguments(Exception):
     """A call that its method does not accept; the message is Python's."""
 
 
+Key = str | bytes
+"""A result that is compared and not shown: equal keys have equal result strings, other keys may have too."""
+T = TypeVar("T")
+
+
 class Executor:
     """Runs call strings on the instances that own the tools. `variables` are the names of upstream's variables for them.
 
@@ -96,9 +102,16 @@ class Executor:
 
     def run(self, call: str) -> Executed:
         """Run one call string. Never raises for what the string holds."""
+        return self._attempt(call, _executed)
+
+    def run_for_key(self, call: str) -> Key:
+        """As `run`, for a result that is only compared."""
+        outcome = self._attempt(call, _key)
+        return outcome.text if isinstance(outcome, Executed) else outcome
+
+    def _attempt(self, call: str, finish: Callable[[Any], T]) -> T | Executed:
         try:
-            value = self._run(call)
-            return Executed(_as_text(value), _tool_error(value))
+            return finish(self._run(call))
         except _Refused as error:
             return _failure(error, "exception")
         except _BadArguments as error:
@@ -323,6 +336,29 @@ _COSTLY: Mapping[str, tuple[str, ...]] = {
     "logarithm": ("value", "base", "precision"),
     "round_number": ("number", "decimal_places"),
 }
+
+
+def _executed(value: Any) -> Executed:
+    return Executed(_as_text(value), _tool_error(value))
+
+
+def _key(value: Any) -> Key:
+    if type(value) is not dict:
+        return _as_text(value)
+    try:
+        return marshal.dumps(value, 2)  # the last version in which equal values always give equal bytes
+    except ValueError:
+        return _as_text(value)
+
+
+def key_text(key: Key) -> str:
+    """The result string of a key."""
+    if isinstance(key, str):
+        return key
+    try:
+        return _as_text(marshal.loads(key))  # noqa: S302 - made by `_key`
+    except ValueError as error:
+        return _failure(error, "exception").text
 
 
 def _as_text(value: Any) -> str:

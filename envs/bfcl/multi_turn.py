@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from envs.bfcl.dataset import Row
+from envs.bfcl.execute import Key, key_text
 from envs.bfcl.outcome import Outcome
 from envs.bfcl.simulators import Simulation, lend_world
 
@@ -33,6 +34,9 @@ FORCE_TERMINATED = "multi_turn:force_terminated"
 EMPTY_TURN = "multi_turn:empty_turn_model_response"
 STATE_MISMATCH = "multi_turn:instance_state_mismatch"
 RESPONSE_MISMATCH = "multi_turn:execution_response_mismatch"
+
+SHOWN_RESULTS, SHOWN_CHARACTERS = 5, 300
+"""How much of the missing results a verdict's `detail` quotes; in long context one can be 100 kB."""
 
 Steps = Sequence[Sequence[str]]
 """The call strings of one turn, step by step."""
@@ -87,24 +91,33 @@ def _turn_faults(
     turns: Sequence[Steps], truth: Sequence[Sequence[str]], model: Simulation, reference: Simulation
 ) -> Iterator[_Fault | None]:
     """What is wrong after each turn, by upstream's three rules; None for nothing, or where nothing is checked."""
-    so_far: list[str] = []
+    so_far: list[Key] = []
     for steps, expected_calls in zip(turns, truth, strict=False):
         for step in steps:
-            so_far += model.run(step)
-        expected = reference.run(expected_calls)
+            so_far += model.run_for_keys(step)
+        expected = reference.run_for_keys(expected_calls)
         yield _fault(steps, expected, so_far, model, reference) if expected_calls else None
 
 
 def _fault(
-    steps: Steps, expected: list[str], so_far: list[str], model: Simulation, reference: Simulation
+    steps: Steps, expected: list[Key], so_far: list[Key], model: Simulation, reference: Simulation
 ) -> _Fault | None:
     if not steps or (len(steps) == 1 and not steps[0]):
         return _Fault(EMPTY_TURN, {})
     differing = _state_difference(model, reference)
     if differing:
         return _Fault(STATE_MISMATCH, {"class": differing[0], "attributes": differing[1]})
-    missing = Counter(expected) - Counter(so_far)
-    return _Fault(RESPONSE_MISMATCH, {"missing": list(missing.elements())}) if missing else None
+    missing = _missing(expected, so_far)
+    shown = [text[:SHOWN_CHARACTERS] for text in missing[:SHOWN_RESULTS]]
+    return _Fault(RESPONSE_MISMATCH, {"missing": shown, "missing_count": len(missing)}) if missing else None
+
+
+def _missing(expected: list[Key], so_far: list[Key]) -> list[str]:
+    """The expected result strings that are not among those so far, each as often as it lacks."""
+    if not Counter(expected) - Counter(so_far):
+        return []
+    lacking = Counter(map(key_text, expected)) - Counter(map(key_text, so_far))
+    return list(lacking.elements())
 
 
 def _state_difference(model: Simulation, reference: Simulation) -> tuple[str, list[str]] | None:
