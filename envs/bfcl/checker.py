@@ -7,7 +7,7 @@ invalid with the error type `CRASH`; that takes data that contradicts itself, or
 integer beyond any float.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from envs.bfcl import java, javascript
@@ -304,9 +304,17 @@ def _list_allowed(values: list[Any], allowed: Sequence[Any]) -> bool:
 
 
 def _items_of(option: Any) -> Sequence[Any]:
-    if not isinstance(option, list | str):
-        raise Crash("an allowed value has no items")
-    return option
+    if isinstance(option, list | str):
+        return option
+    if option == {}:
+        return ()
+    raise Crash("an allowed value has no items")
+
+
+def _sized(option: Any) -> Collection[Any]:
+    if isinstance(option, list | str | dict):
+        return option
+    raise Crash("an allowed value has no length")
 
 
 def _judge_dict(value: Any, options: Sequence[Any]) -> str | None:
@@ -332,7 +340,7 @@ def _judge_dict_by(value: Any, option: Any) -> str | None:
         if _plain(item) not in [_plain(allowed) for allowed in _items_of(option[key])]:
             error_type = "value_error:dict_value"
             break
-    if any(key not in value and "" not in _items_of(allowed) for key, allowed in option.items()):
+    if any(key not in value and "" not in _sized(allowed) for key, allowed in option.items()):
         return "value_error:dict_key"
     return error_type
 
@@ -341,10 +349,10 @@ def _judge_dicts(values: Sequence[Any], options: Sequence[Any]) -> str | None:
     """Dicts by position; the error type is that of the last option tried."""
     error_type: str | None = "list_dict_checker:unclear"
     for option in options:
-        if len(values) != len(_items_of(option)):
+        if len(values) != len(_sized(option)):
             error_type = "value_error:list_dict_count"
             continue
-        error_type = next(_dict_errors(values, option), None)
+        error_type = next(_dict_errors(values, _items_of(option)), None)
         if error_type is None:
             return None
     return error_type

@@ -23,7 +23,7 @@ class Oracle:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the server
         server = Path(__file__).with_name("oracle_server.py")
         self._process = subprocess.Popen(
-            [str(build_oracle.ensure()), "-W", "ignore", str(server)],
+            [str(build_oracle.ensure()), "-E", "-s", "-W", "ignore", str(server)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -63,6 +63,7 @@ import wire  # noqa: E402
 from bfcl_eval.constants.eval_config import POSSIBLE_ANSWER_PATH, PROMPT_PATH  # noqa: E402
 from bfcl_eval.eval_checker import eval_runner, eval_runner_helper  # noqa: E402
 from bfcl_eval.eval_checker.ast_eval.ast_checker import ast_checker  # noqa: E402
+from bfcl_eval.eval_checker.ast_eval.type_convertor import java_type_converter, js_type_converter  # noqa: E402
 from bfcl_eval.eval_checker.multi_turn_eval import multi_turn_checker as multi_turn  # noqa: E402
 from bfcl_eval.eval_checker.multi_turn_eval import multi_turn_utils  # noqa: E402
 from bfcl_eval.model_handler import utils as handler_utils  # noqa: E402
@@ -129,6 +130,16 @@ def native_execute(item: dict[str, Any]) -> Any:
     return Handler(native=True).decode_execute(item["calls"])
 
 
+def java_value(item: dict[str, Any]) -> Any:
+    """{text, kind, item_kind} -> the value of Java source text for a declared type."""
+    return java_type_converter.java_type_converter(item["text"], item["kind"], item["item_kind"])
+
+
+def javascript_value(item: dict[str, Any]) -> Any:
+    """{text, kind, item_kind} -> the value of JavaScript source text for a declared type."""
+    return js_type_converter.js_type_converter(item["text"], item["kind"], item["item_kind"])
+
+
 def ast_check(item: dict[str, Any]) -> Any:
     """{id, decoded[, model]}, or functions, answer, language, category in place of the id -> [valid, error_type]."""
     category = item.get("category") or category_of(item["id"])
@@ -137,6 +148,15 @@ def ast_check(item: dict[str, Any]) -> Any:
     language = item.get("language") or LANGUAGES[category]
     result = ast_checker(functions, item["decoded"], answer, language, category, item.get("model", "plain"))
     return [result["valid"], None if result["valid"] else result["error_type"]]
+
+
+def check_decoded(item: dict[str, Any]) -> Any:
+    """{id, decoded[, model]} -> [valid, error_type] by upstream's file runner, given what its decoder gave."""
+    category, task_id = category_of(item["id"]), item["id"]
+    rows = [[{"id": task_id, "result": item["decoded"]}], [prompts(category)[task_id]], [answers(category)[task_id]]]
+    handler = types.SimpleNamespace(decode_ast=lambda result, _language: result)
+    eval_runner.ast_file_runner(handler, *rows, LANGUAGES[category], category, item.get("model", "plain"), Path())
+    return _kept_verdict()
 
 
 def grade_ast(item: dict[str, Any]) -> Any:
@@ -157,7 +177,12 @@ def relevance(item: dict[str, Any]) -> Any:
 
 
 def multi_turn_check(item: dict[str, Any]) -> Any:
-    """{id, turns (turn, step, call string)[, entry, ground_truth]} -> [valid, error_type]; instances are dropped."""
+    """{id, turns (turn, step, call string)[, entry, ground_truth, fresh]} -> [valid, error_type]; instances are dropped.
+
+    With `fresh` the simulators' modules are loaded anew, as in a process that has graded nothing before.
+    """
+    if item.get("fresh"):
+        _forget_simulators()
     entry = item.get("entry") or prompts(category_of(item["id"]))[item["id"]]
     truth = (
         item["ground_truth"] if "ground_truth" in item else answers(category_of(item["id"]))[item["id"]]["ground_truth"]
@@ -186,7 +211,9 @@ def grade_multi_turn(item: dict[str, Any]) -> Any:
 
 
 def execute_multi_turn(item: dict[str, Any]) -> Any:
-    """{id, steps (lists of call strings)[, entry]} -> {results: one list a step, state: public attributes as text}."""
+    """{id, steps (lists of call strings)[, entry, fresh]} -> {results: one list a step, state: public attributes as text}."""
+    if item.get("fresh"):
+        _forget_simulators()
     entry = item.get("entry") or prompts(category_of(item["id"]))[item["id"]]
     model, results, instances = _fresh_model(), [], {}
     try:
@@ -242,6 +269,11 @@ def _state(instance: Any) -> dict[str, str]:
     return {name: repr(value) for name, value in sorted(vars(instance).items()) if not name.startswith("_")}
 
 
+def _forget_simulators() -> None:
+    for name in [name for name in sys.modules if ".func_source_code." in name]:
+        del sys.modules[name]
+
+
 def _drop_instances() -> None:
     for name in [name for name in vars(multi_turn_utils) if name.endswith("_instance")]:
         delattr(multi_turn_utils, name)
@@ -254,7 +286,10 @@ OPERATIONS = {
         decode_execute,
         native_ast,
         native_execute,
+        java_value,
+        javascript_value,
         ast_check,
+        check_decoded,
         grade_ast,
         relevance,
         multi_turn_check,
