@@ -150,9 +150,9 @@ class Catalogue:
             newest = [connection.execute(f"SELECT max(stamp) FROM {table}").fetchone()[0] for table in _TABLES]
         return max((stamp for stamp in newest if stamp), default="")
 
-    def ids_in(self, place: str) -> list[str]:
-        """Ids whose counting record lies in this file."""
-        return [located.summary.id for located in self._rows("place = ?", [place])]
+    def lying_in(self, place: str) -> list[Located]:
+        """Counting records that lie in this file."""
+        return self._rows("place = ?", [place])
 
     def clear(self) -> None:
         """Forgets everything, to be covered anew."""

@@ -7,6 +7,7 @@ ones removed" leaves nothing twice.
 
 import base64
 import bisect
+import errno
 import io
 import json
 import os
@@ -114,6 +115,15 @@ class Segment:
             columns = [batch.column(name).to_pylist() for name in _SUMMARY]
             yield from zip(*columns, strict=True)
 
+    def readable(self, column: str) -> dict[int, Any]:
+        """What can still be read of a column, by row: all of it, unless the file is damaged."""
+        found: dict[int, Any] = {}
+        for group, start in enumerate(self._starts):
+            with suppress(*UNREADABLE):
+                values = self._file.read_row_group(group, columns=[column], use_threads=False).column(0).to_pylist()
+                found.update(enumerate(values, start))
+        return found
+
     def read(self, row: int, stamp: str) -> tuple[bytes, tuple[bytes, ...]]:
         """Body and items of the record in this row. One of UNREADABLE where it is damaged."""
         cell = _checked(self._cell("body", row), f"{row}:{stamp}")
@@ -152,6 +162,8 @@ class _Sink(io.RawIOBase):
         self._fd = fd
         self._size = 0
         self.checksum = 0
+        self.failed: OSError | None = None
+        """The first write that failed: pyarrow swallows some of them."""
 
     def writable(self) -> bool:
         return True
@@ -161,7 +173,11 @@ class _Sink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         block = bytes(data)
-        durable.write_all(self._fd, block)
+        try:
+            durable.write_all(self._fd, block)
+        except OSError as error:
+            self.failed = self.failed or error
+            raise
         self._size += len(block)
         self.checksum = zlib.crc32(block, self.checksum)
         return len(block)
@@ -177,7 +193,11 @@ def _write(path: Path, records: Iterable[cells.Loose], described: Described) -> 
         with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema, **_layout()) as writer:
             for group in _groups(records, codec):
                 writer.write_table(pa.table(group, schema=schema), row_group_size=GROUP_ROWS)
+        if sink.failed is not None:
+            raise sink.failed
         durable.sync(fd)
+        if file_checksum(path) != sink.checksum:
+            raise OSError(errno.EIO, "what was written reads back otherwise")
         return sink.checksum
     finally:
         os.close(fd)

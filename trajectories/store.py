@@ -337,7 +337,7 @@ class Store:
                 return []
             with suppress(*segment.UNREADABLE):
                 self._index_segment(path, trusted=False)
-            return [problems.bad_segment(path, "its checksum is wrong", self._catalogue.ids_in(path.name))]
+            return [problems.bad_segment(path, "its checksum is wrong", _ids(self._catalogue.lying_in(path.name)))]
         except FileNotFoundError:
             return []  # compacted away meanwhile
 
@@ -350,7 +350,7 @@ class Store:
         """What is wrong with a segment that the catalogue knows, as far as its size tells."""
         path = self._segments / row.name
         size = _size(path, missing=-1)
-        ids = [] if size == row.size else self._catalogue.ids_in(row.name)
+        ids = [] if size == row.size else _ids(self._catalogue.lying_in(row.name))
         if not ids:
             return []
         reason = "it is missing" if size < 0 else f"it has {size} bytes instead of {row.size}"
@@ -389,7 +389,7 @@ class Store:
         lost = {name for problem in self._take_in() for name in problem.ids}
         for name in sorted(_names(self._segments, segment.SUFFIX)):
             if upkeep.check_segment(self._segments / name):
-                lost.update(upkeep.salvage_segment(self._segments / name, quarantine))
+                lost.update(upkeep.salvage_segment(self._segments / name, self._catalogue.lying_in(name), quarantine))
         for name in sorted(_names(self._journals, journal.SUFFIX)):
             lost.update(self._salvage_journal(self._journals / name, quarantine))
         with self._lock:
@@ -399,15 +399,15 @@ class Store:
         self._take_in()
         return tuple(sorted(lost - self._catalogue.done_ids()))
 
-    def _salvage_journal(self, path: Path, quarantine: Path) -> tuple[str, ...]:
+    def _salvage_journal(self, path: Path, quarantine: Path) -> set[str]:
         orphan = lock_orphan(path)
         if orphan is None:
-            return ()
+            return set()
         try:
             reader = RecordReader(path)
             records = reader.refresh()
             if not _journal_problems(reader) and not upkeep.check_journal(reader, records):
-                return ()
+                return set()
             return upkeep.salvage_journal(reader, records, self._segments, quarantine)
         finally:
             os.close(orphan.fd)
@@ -522,6 +522,10 @@ def _check_writable(folder: Path) -> None:
     with durable.explained(folder):
         os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         durable.remove(probe)
+
+
+def _ids(records: Iterable[Located]) -> list[str]:
+    return [located.summary.id for located in records]
 
 
 def _names(folder: Path, suffix: str) -> set[str]:

@@ -65,35 +65,45 @@ class Merger:
                 yield self._read(located)
 
 
-def salvage_segment(path: Path, quarantine: Path) -> tuple[str, ...]:
+def salvage_segment(path: Path, known: Sequence[Located], quarantine: Path) -> set[str]:
     """Writes what can still be read of a damaged segment into a new one and moves the old file to `quarantine`.
 
-    Gives the ids of records that could not be read, as far as the file still tells.
+    `known` is what the catalogue says of it. Gives the ids of records that could not be read, as far as they are known.
     """
-    lost: list[str] = []
+    ids = {located.at: located.summary.id for located in known}
+    stamps = {located.at: located.stamp for located in known}
+    kept: set[str] = set()
     with suppress(*segment.UNREADABLE):
         opened = segment.Segment(path)
-        listing = [(at, row[0], row[1:]) for at, row in enumerate(opened.listing())]
-        good = [(at, stamp, row) for at, stamp, row in listing if _reads(lambda a=at, s=stamp: opened.read(a, s), row)]
-        lost = sorted({row[0] for _, _, row in listing} - {row[0] for _, _, row in good})
+        ids = {**opened.readable("id"), **ids}
+        stamps = {**opened.readable("stamp"), **stamps}
+        good = [at for at in sorted(stamps) if _salvaged(opened, at, stamps[at]) is not None]
 
         def records() -> Iterator[cells.Loose]:
-            return (cells.Loose(stamp, row, *opened.read(at, stamp)) for at, stamp, row in good)
+            return filter(None, (_salvaged(opened, at, stamps[at]) for at in good))
 
         segment.write_segment(path.parent, records, [path.name])
+        kept = {record.row[0] for record in records()}
     _set_aside(path, quarantine)
-    return tuple(lost)
+    return set(ids.values()) - kept
 
 
-def salvage_journal(
-    reader: RecordReader, records: Sequence[Listed], segments: Path, quarantine: Path
-) -> tuple[str, ...]:
+def _salvaged(opened: segment.Segment, at: int, stamp: str) -> cells.Loose | None:
+    """The record with a summary made from its body, since the columns may be damaged; None: it can't be read."""
+    with suppress(*segment.UNREADABLE):
+        body, items = opened.read(at, stamp)
+        trajectory = unpack(body, items)
+        return cells.Loose(stamp, to_row(summarize(trajectory, pack(trajectory).content)), body, items)
+    return None
+
+
+def salvage_journal(reader: RecordReader, records: Sequence[Listed], segments: Path, quarantine: Path) -> set[str]:
     """The same for a damaged journal. Records whose frame is gone have no known id."""
-    good = [record for record in records if _reads(lambda r=record: reader.read(r.offset), record.row)]
+    good = [record for record in records if _fault(lambda r=record: reader.read(r.offset), record.row) is None]
     segment.write_segment(segments, lambda: (reader.loose(record) for record in good), [reader.path.name])
     _set_aside(reader.path, quarantine)
     kept = {record.row[0] for record in good}
-    return tuple(sorted({record.row[0] for record in records} - kept))
+    return {record.row[0] for record in records} - kept
 
 
 def check_segment(path: Path) -> list[Problem]:
@@ -152,10 +162,6 @@ def _fault(read: Callable[[], tuple[bytes, tuple[bytes, ...]]], row: Sequence[An
         return error
     given = tuple("NaN" if value != value else value for value in row)
     return None if again == given else "its summary does not fit it"
-
-
-def _reads(read: Callable[[], tuple[bytes, tuple[bytes, ...]]], row: Sequence[Any]) -> bool:
-    return _fault(read, row) is None
 
 
 def _set_aside(path: Path, quarantine: Path) -> None:
