@@ -41,6 +41,10 @@ def wrap(text: str, width: int) -> list[str]:
 
 def transcript(trajectory: Trajectory, width: int) -> Iterator[Line]:
     """The whole episode: what it was, what was said, and what became of each call."""
+    return (Line(style, safe_line(text)) for style, text in _lines(trajectory, width))
+
+
+def _lines(trajectory: Trajectory, width: int) -> Iterator[Line]:
     yield from _head(trajectory, width)
     yield from _tools("tools", trajectory.tools, width)
     for message in trajectory.opening:
