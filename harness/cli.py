@@ -18,7 +18,7 @@ from trajectories.failures import InfrastructureError, InputError
 if TYPE_CHECKING:
     from trajectories.store import Filters
 
-OK, FAULT, USAGE = 0, 1, 2
+OK, FAULT, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(
     name="harness",
@@ -175,8 +175,12 @@ def rescore(
 ) -> None:
     """Grade a run's stored trajectories again, by today's code and data."""
     from harness.grade import rescore
+    from harness.report import write_report
+    from harness.run_dir import RunDir
 
-    for sentence in rescore(run, grader).sentences():
+    rescored = rescore(run, grader)
+    write_report(RunDir.open(run))
+    for sentence in rescored.sentences():
         say(sentence)
 
 
@@ -347,11 +351,13 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         return _usage(error)
     except InputError as error:
-        say(f"Error: {error}")
+        say(f"Error: {' '.join(str(error).split())}")
         return USAGE
     except InfrastructureError as error:
-        say(f"Error: {error}")
+        say(f"Error: {' '.join(str(error).split())}")
         return FAULT
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # Whoever read our output has left (typer makes a SystemExit of that); the flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,6 +16,6 @@ def out_json(value: Any) -> None:
 
 
 def say(sentence: str) -> None:
-    """A line for whoever watches."""
-    sys.stderr.write(sentence + "\n")
+    """A line for whoever watches. It may quote a model or a file: nothing reaches the terminal but text."""
+    sys.stderr.write("".join(c if c.isprintable() or c == "\n" else "?" for c in sentence) + "\n")
     sys.stderr.flush()

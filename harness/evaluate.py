@@ -4,6 +4,7 @@
 """
 
 import re
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -166,26 +167,25 @@ def _retries(options: EvalOptions) -> dict[str, Retry]:
 def _conclude(command: Command, run: RunDir, outcome: Outcome) -> int:
     """Write the report, print the table, say what is owed; the exit code."""
     from harness.report import print_table, write_report
+    from harness.show import stats
 
     report = write_report(run)
+    resume = f"'harness {command.name} --resume -o {shlex.quote(outcome.run)}'"
     if command.as_json:
         out_json({**outcome.model_dump(), "report": report.model_dump(mode="json")})
+    elif command.name == "collect":
+        stats(run.path)
     else:
         print_table(report)
     if outcome.interrupted:
-        say(f"Interrupted: {outcome.stored} of {outcome.planned} episodes are stored. Go on with {_resume(outcome)}.")
+        say(f"Interrupted: {outcome.stored} of {outcome.planned} episodes are stored. Go on with {resume}.")
         return INTERRUPTED
     if outcome.owed:
-        reason = f" (the last: {outcome.last_fault.rstrip('.')})" if outcome.last_fault else ""
-        say(
-            f"{outcome.owed} of {outcome.planned} episodes broke outside the agent{reason} and are owed: {_resume(outcome)}."
-        )
+        fault = " ".join(outcome.last_fault.split()).rstrip(".")
+        reason = f" (the last: {fault})" if fault else ""
+        say(f"{outcome.owed} of {outcome.planned} episodes broke outside the agent{reason} and are owed: {resume}.")
         return 1
     return 0
-
-
-def _resume(outcome: Outcome) -> str:
-    return f"'harness eval --resume -o {outcome.run}'"
 
 
 def _nothing_runs(resolved: Resolved, options: EvalOptions) -> int:

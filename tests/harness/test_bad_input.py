@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -224,3 +225,45 @@ def test_a_wrong_key_or_a_wrong_address_ends_the_run_at_once(cli: Cli, endpoint:
         assert ran.code == 2
         assert ran.err.splitlines()[-1].startswith("Error: ")
         assert advice in ran.err.splitlines()[-1]
+
+
+READY = """
+import json, os, sys, time
+say = lambda reply: print(json.dumps(reply), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["type"] == "hello":
+        say({"type": "ready", "protocol": 1, "name": "own"})
+        continue
+"""
+PROCESSES = {
+    "dies": ("    sys.exit('out of coffee')", "out of coffee"),
+    "is killed": ("    os.kill(os.getpid(), 9)", "-9"),
+    "hangs": ("    time.sleep(600)", "1 s"),
+    "prints junk": ("    print('Hello!', flush=True)", "Hello!"),
+    "answers something else": ("    say({'type': 'action', 'tool_calls': 7})", "tool_calls"),
+    "says it failed": ("    say({'type': 'error', 'message': 'no idea'})", "no idea"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), PROCESSES.values(), ids=PROCESSES.keys())
+def test_an_agent_process_that_breaks_is_a_stored_failure_of_the_agent(cli: Cli, body: str, reason: str) -> None:
+    Path("own.py").write_text(READY + body)
+    agent = f"process:{sys.executable} own.py"
+    ran = cli("eval", "-b", "toy", "-a", agent, "-o", "run", "-n", "2", "-c", "2", "--request-timeout", "1")
+    assert (ran.code, "Traceback" in ran.err) == (0, False)
+    with RunDir.open(Path("run")).store() as store:
+        for trajectory in store:
+            assert trajectory.failure is not None
+            assert (trajectory.failure.boundary, trajectory.reward, trajectory.done) == ("agent", 0.0, True)
+            assert reason in trajectory.failure.message
+        assert len(store) == 2
+
+
+@pytest.mark.parametrize("command", ["no-such-command --fast", f"{sys.executable} gone.py", "true", "'unclosed"])
+def test_an_agent_process_that_never_gets_ready_is_refused_before_anything_is_played(cli: Cli, command: str) -> None:
+    ran = cli("eval", "-b", "toy", "-a", f"process:{command}", "-o", "run")
+    assert ran.code == 2
+    assert ran.err.startswith("Error: ")
+    assert ran.err.count("\n") == 1
+    assert not Path("run").exists()

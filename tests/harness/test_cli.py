@@ -18,7 +18,18 @@ ORACLE = ("eval", "-b", "toy", "-a", "scripted:oracle", "-o", "run")
 def test_help_names_every_command_and_its_subject(cli: Cli) -> None:
     ran = cli("--help")
     assert (ran.code, ran.err) == (0, "")
-    for name in ("eval", "collect", "list", "data", "grade", "report", "leaderboard", "trajectories", "doctor"):
+    for name in (
+        "eval",
+        "collect",
+        "list",
+        "data",
+        "grade",
+        "rescore",
+        "report",
+        "leaderboard",
+        "trajectories",
+        "doctor",
+    ):
         assert f"\n  {name} " in ran.out
 
 
@@ -66,6 +77,7 @@ def test_a_run_can_be_reported_ranked_and_looked_into(cli: Cli) -> None:
     assert "8" in cli("trajectories", "stats", "run").out
     assert cli("trajectories", "verify", "run").code == 0
     assert cli("trajectories", "compact", "run").code == 0
+    assert cli("rescore", "run").code == 0
     assert len(toyrun.contents(Path("run"))) == 8
 
 

@@ -24,6 +24,13 @@ def test_an_eval_prints_its_table_on_stdout_and_stores_every_episode(cli: Cli) -
     assert len(contents(Path("run"))) == 8
 
 
+def test_a_collection_says_what_it_stored(cli: Cli) -> None:
+    ran = cli("collect", "-b", "toy", "-a", "scripted:oracle", "-k", "2", "-o", "set")
+    assert ran.code == 0
+    assert "trajectories         16" in ran.out
+    assert len(contents(Path("set"))) == 16
+
+
 def test_json_is_all_that_stands_on_stdout(cli: Cli) -> None:
     ran = cli(*ORACLE, "-o", "run", "--json")
     said = json.loads(ran.out)
