@@ -150,6 +150,14 @@ def ast_check(item: dict[str, Any]) -> Any:
     return [result["valid"], None if result["valid"] else result["error_type"]]
 
 
+def decode_and_check(item: dict[str, Any]) -> bool:
+    """{id, text} -> whether it is valid: the work of grading one answer and nothing else, for measuring speed."""
+    category = category_of(item["id"])
+    row, answer, language = prompts(category)[item["id"]], answers(category)[item["id"]], LANGUAGES[category]
+    decoded = handler_utils.default_decode_ast_prompting(item["text"], language)
+    return ast_checker(row["function"], decoded, answer["ground_truth"], language, category, "plain")["valid"]
+
+
 def check_decoded(item: dict[str, Any]) -> Any:
     """{id, decoded[, model]} -> [valid, error_type] by upstream's file runner, given what its decoder gave."""
     category, task_id = category_of(item["id"]), item["id"]
@@ -215,7 +223,7 @@ def execute_multi_turn(item: dict[str, Any]) -> Any:
     if item.get("fresh"):
         _forget_simulators()
     entry = item.get("entry") or prompts(category_of(item["id"]))[item["id"]]
-    model, results, instances = _fresh_model(), [], {}
+    model, results, instances = "model", [], {}  # ours has the same name, since its length can reach a result
     try:
         for calls in item["steps"]:
             step, instances = multi_turn_utils.execute_multi_turn_func_call(
@@ -226,8 +234,7 @@ def execute_multi_turn(item: dict[str, Any]) -> Any:
                 entry["id"],
                 long_context="long_context" in entry["id"],
             )
-            # The instance's name reaches the text where a string argument looks like a call; it is ours to choose.
-            results.append([result.replace(f"{model}_{entry['id']}", "MODEL_ID") for result in step])
+            results.append(step)
         return {"results": results, "state": {name: _state(instance) for name, instance in instances.items()}}
     finally:
         _drop_instances()
@@ -289,6 +296,7 @@ OPERATIONS = {
         java_value,
         javascript_value,
         ast_check,
+        decode_and_check,
         check_decoded,
         grade_ast,
         relevance,

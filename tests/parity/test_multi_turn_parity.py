@@ -41,8 +41,7 @@ def mutants(rows: list[Row]) -> list[tuple[Row, str, Episode]]:
 
 def _results(row: Row, episode: Episode) -> list[list[str]]:
     simulation = Simulation(row)
-    results = [simulation.run(step) for turn in episode for step in turn]
-    return [[text.replace(f"model_{row.id}", "MODEL_ID") for text in step] for step in results]
+    return [simulation.run(step) for turn in episode for step in turn]
 
 
 def _with_sets_sorted(steps: list[list[str]]) -> list[list[str]]:
@@ -57,8 +56,16 @@ def _sorted_set(match: re.Match[str]) -> str:
     return match[1] + ", ".join(sorted(match[2].split(", ")))
 
 
+def _leaks(row: Row) -> bool:
+    """Whether upstream carries something from one task to the next (TwitterAPI's default list of mentions)."""
+    return "TwitterAPI" in row.involved_classes
+
+
 def _differing_results(oracle: Oracle, pairs: list[tuple[Row, Episode]]) -> Iterator[str]:
-    asked = [{"id": row.id, "steps": [step for turn in episode for step in turn]} for row, episode in pairs]
+    asked = [
+        {"id": row.id, "steps": [step for turn in episode for step in turn], "fresh": _leaks(row)}
+        for row, episode in pairs
+    ]
     for (row, episode), theirs in zip(pairs, oracle.ask("execute_multi_turn", asked), strict=True):
         ours = _results(row, episode)
         if crashed(theirs) or _with_sets_sorted(ours) != _with_sets_sorted(theirs["results"]):
@@ -66,7 +73,7 @@ def _differing_results(oracle: Oracle, pairs: list[tuple[Row, Episode]]) -> Iter
 
 
 def _differing_verdicts(oracle: Oracle, pairs: list[tuple[Row, Episode]], **options: Any) -> Iterator[str]:
-    asked = [{"id": row.id, "turns": episode, **options} for row, episode in pairs]
+    asked = [{"id": row.id, "turns": episode, "fresh": _leaks(row), **options} for row, episode in pairs]
     for (row, episode), theirs in zip(pairs, oracle.ask("multi_turn_check", asked), strict=True):
         ours = check_multi_turn(episode, row)
         if [ours.valid, ours.error_type] != theirs:
