@@ -1,5 +1,6 @@
 """Score tables: official aggregation, both denominators, intervals, attempts, unwinnable tasks."""
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
@@ -13,7 +14,10 @@ from envs.base import Benchmark, Score, TaskScore
 from envs.bfcl.aggregate import PINNED_COUNTS, table
 from evaluators.scores import AgentScores, EpisodeScore, Graded, State, episode_score, score_agent
 from evaluators.statistics import wilson
+from evaluators.tables import Table
 from trajectories.schema import EpisodeKey, Failure, Task, Trajectory, Verdict
+
+SIMULATIONS = int(os.environ.get("HARNESS_SIMULATIONS", "400"))
 
 
 class Flat:
@@ -245,6 +249,25 @@ def test_the_interval_of_bfcls_headline_is_that_of_its_weighted_sum() -> None:
     variance = 0.25 / 9 * (1 / 2251 + (1 / 16) * 4 / 200)
     variance += 0.25 / 9 / 25 * (1 / 200 * 3 + 1 / 240 + (1 / 400 + 1 / 100 + 1 / 50) / 9)
     assert _width(estimate) == pytest.approx(2 * 1.96 * variance**0.5, rel=0.06)
+
+
+@pytest.mark.study
+def test_the_interval_of_a_mean_of_category_means_covers_the_truth_about_95_times_in_100() -> None:
+    """Two categories share their clusters (one scenario in two variants), a third is apart and larger."""
+    rng = np.random.default_rng(21)
+    tasks = [task("a", index) for index in range(120)]
+    tasks += [task(name, index, f"scenario_{index}") for name in ("b", "c") for index in range(60)]
+    benchmark = cast("Benchmark", Flat({"a": 120, "b": 60, "c": 60}))
+    table_of = Table(benchmark, tasks, frozenset(each.id for each in tasks), seed=1)
+    hits = 0
+    for _ in range(SIMULATIONS):
+        scenario = rng.beta(1, 2, 60)
+        chances = np.concatenate([np.full(120, 0.6), scenario, scenario])
+        _, interval = table_of.headline(rng.binomial(1, chances).astype(float))
+        assert interval is not None
+        hits += interval.low <= (0.6 + 1 / 3 + 1 / 3) / 3 <= interval.high
+    print(f"mean of category means: the interval covers the truth in {hits / SIMULATIONS:.3f} of {SIMULATIONS}")
+    assert 0.92 <= hits / SIMULATIONS <= 0.98
 
 
 KEY = EpisodeKey(

@@ -207,6 +207,7 @@ def test_the_interval_over_tasks_covers_the_truth_about_95_times_in_100(draw) ->
         interval = mean_interval(values, clusters, rng=rng)
         assert interval is not None
         hits += interval.low <= truth <= interval.high
+    print(f"{draw.__name__[1:]}: the interval covers the truth in {hits / SIMULATIONS:.3f} of {SIMULATIONS}")
     assert 0.925 <= hits / SIMULATIONS <= 0.975
 
 
@@ -218,6 +219,7 @@ def test_ignoring_clusters_would_cover_far_less() -> None:
         values, _, truth = _clustered_tasks(rng)
         low, high = wilson(int(values.sum()), len(values))
         hits += low <= truth <= high
+    print(f"clusters ignored: {hits / SIMULATIONS:.3f} of {SIMULATIONS}")
     assert hits / SIMULATIONS < 0.9
 
 
@@ -231,6 +233,7 @@ def test_the_interval_over_attempts_covers_the_mean_of_the_same_tasks() -> None:
         bootstrap = AttemptBootstrap(values, list(range(80)) * 2, ["s"] * 160)
         interval = percentile_interval(bootstrap.replicates(rng, 1000)[:, 0])
         hits += interval.low <= chance.mean() <= interval.high
+    print(f"attempts: the interval covers the truth in {hits / SIMULATIONS:.3f} of {SIMULATIONS}")
     assert 0.92 <= hits / SIMULATIONS <= 0.98
 
 
