@@ -1,0 +1,50 @@
+"""What both kinds of jail share: the handshake, and the facts that name a jail in a grader's id."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envs.sandbox import wire
+from trajectories.failures import SandboxError
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+START_S = 60.0
+"""Longest wait for a jail to stand."""
+
+
+@dataclass(slots=True)
+class Jail:
+    """A supervisor that has answered. `end` destroys the jail and all in it; it may be called again."""
+
+    kind: str
+    connection: wire.Connection
+    python: str
+    """Implementation and version inside, such as `cpython-3.11.2`."""
+    end: Callable[[], None]
+    started: float = field(default_factory=time.monotonic)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.end()
+
+
+def supervisor_digest() -> str:
+    """First 12 hex digits of the sha256 of supervisor.py."""
+    return hashlib.sha256(SUPERVISOR.read_bytes()).hexdigest()[:12]
+
+
+def greet(connection: wire.Connection, setup: dict[str, Any], why: Callable[[], str]) -> str:
+    """Send the setup, wait until the jail stands; the Python in it. `why` tells what its start left on standard error."""
+    deadline = time.monotonic() + START_S
+    try:
+        connection.send(wire.frame(setup), deadline)
+        header = connection.receive(deadline).header
+    except SandboxError as error:
+        raise SandboxError(f"The sandbox did not start: {error} {why()}".strip()) from error
+    if "failed" in header:
+        raise SandboxError(str(header["failed"])[:1000])
+    ready = header["ready"]
+    return f"{ready['implementation']}-{ready['python']}"
