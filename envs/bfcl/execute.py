@@ -9,9 +9,8 @@ strings and error texts are upstream's own. Known differences, none of which a d
   (`len`, `open`) and the executor's own variables (`json`, `initial_config`).
 - Attribute access (other than an instance's known methods), comprehensions, lambdas, conditionals, comparisons,
   f-strings, `**`, shifts, starred arguments and slices give an error text that says so. `+ - * / // %` work on numbers.
-- Powers whose digits Python would refuse to print, precisions over 100,000 digits and roundings to more than 100,000
-  places give an error at once, where upstream computes them first.
-- A keyword that is given twice, text that is no Python, and a wrong argument give Python's own messages, as upstream's.
+- Precisions over 10,000 digits and roundings to more than 10,000 places before the point give an error, where upstream
+  computes them; a power with too many digits to be printed gives Python's error at once, not after computing it.
 """
 
 import ast
@@ -19,17 +18,15 @@ import json
 import marshal
 import operator
 import re
-import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
+from envs.bfcl.call_syntax import NAME, Plan, UnknownName, parse, plan_of, refuse_denied, refuse_repeated
 from trajectories.schema import CallError
 
-DENIED = frozenset({"kill", "exit", "quit", "remove", "unlink", "popen", "Popen", "run"})
-LARGEST_PRECISION = 100_000
-_CACHED_LENGTH = 1000
+LARGEST_PRECISION = 10_000
+UNPRINTABLE_BITS = 20_000
+"""An integer of so many bits has more digits than the 4,300 that Python agrees to print."""
 
 _TOOL_ERRORS = (
     ArithmeticError,
@@ -47,7 +44,6 @@ _TOOL_ERRORS = (
     ValueError,
 )
 """All that Python code raises by mistake: a tool that breaks is an observation."""
-_NAME = re.compile(r"\b([a-zA-Z_]\w*)\s*(?=\()")
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -62,7 +58,6 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.Invert: operator.invert,
 }
-_PARSING = threading.Lock()
 
 
 class Executed(NamedTuple):
@@ -74,10 +69,6 @@ class Executed(NamedTuple):
 
 class _Refused(Exception):
     """Python that upstream would run and we don't; the message says what."""
-
-
-class _UnknownName(NameError):
-    """A name that is no tool; the message is Python's."""
 
 
 class _BadArguments(Exception):
@@ -116,7 +107,7 @@ class Executor:
             return _failure(error, "exception")
         except _BadArguments as error:
             return _failure(error, "bad_arguments")
-        except _UnknownName as error:
+        except UnknownName as error:
             return _failure(error, "unknown_tool")
         except SyntaxError as error:
             return _failure(error, "bad_arguments" if call.split("(")[0].strip() in self._owners else "unknown_tool")
@@ -124,18 +115,18 @@ class Executor:
             return _failure(error, "exception")
 
     def _run(self, call: str) -> Any:
-        plan = (_plan if len(call) < _CACHED_LENGTH else _plan.__wrapped__)(call)
+        plan = plan_of(call)
         if plan is not None:
             return self._run_plan(plan)
-        text = _NAME.sub(self._qualified, call) if self._rewrite else call
-        _refuse_denied(text)
-        tree = _parse(text)
+        text = NAME.sub(self._qualified, call) if self._rewrite else call
+        refuse_denied(text)
+        tree = parse(text)
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
-                _refuse_repeated(node)
+                refuse_repeated(node)
         return self._value(tree.body)
 
-    def _run_plan(self, plan: "_Plan") -> Any:
+    def _run_plan(self, plan: Plan) -> Any:
         method = self._tool(plan.name)
         if plan.constants is None:
             return self._call(method, plan.node)
@@ -150,7 +141,7 @@ class Executor:
 
     def _tool(self, name: str) -> Callable[..., Any]:
         if name not in self._owners:
-            raise _UnknownName(f"name {name!r} is not defined")
+            raise UnknownName(f"name {name!r} is not defined")
         return getattr(self._owners[name], name)
 
     def _value(self, node: ast.expr) -> Any:
@@ -188,7 +179,7 @@ class Executor:
     def name(self, node: ast.Name) -> Any:
         if node.id in self._variables.values():
             raise _Refused("an instance is no value, only its tools can be called")
-        raise _UnknownName(f"name {node.id!r} is not defined")
+        raise UnknownName(f"name {node.id!r} is not defined")
 
     def attribute(self, node: ast.Attribute) -> Any:
         value = self._value(node.value)
@@ -241,40 +232,6 @@ _EVALUATE: Mapping[type[ast.expr], Callable[[Executor, Any], Any]] = {
 }
 
 
-class _Plan(NamedTuple):
-    """Text that is one call and holds no other. `constants` are its arguments, where all are immutable."""
-
-    name: str
-    node: ast.Call
-    constants: tuple[list[Any], dict[str, Any]] | None
-
-
-@lru_cache(maxsize=4096)
-def _plan(call: str) -> _Plan | None:
-    """How to run text that rewriting would not change but for the name at its start; None for any other text."""
-    head = _NAME.match(call)
-    if head is None or _NAME.search(call, head.end()) is not None:
-        return None
-    name = head.group(1)
-    _refuse_denied(name)
-    node = _parse(call).body
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != name:
-        return None
-    _refuse_repeated(node)
-    return _Plan(name, node, _constants(node))
-
-
-def _constants(node: ast.Call) -> tuple[list[Any], dict[str, Any]] | None:
-    arguments = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-    keywords = {
-        keyword.arg: keyword.value.value
-        for keyword in node.keywords
-        if isinstance(keyword.value, ast.Constant) and keyword.arg is not None
-    }
-    complete = len(arguments) == len(node.args) and len(keywords) == len(node.keywords)
-    return (arguments, keywords) if complete else None
-
-
 def _apply(method: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
     if method.__name__ in _COSTLY:
         _refuse_costly(method.__name__, arguments, keywords)
@@ -286,47 +243,20 @@ def _apply(method: Callable[..., Any], arguments: Sequence[Any], keywords: dict[
         raise
 
 
-def _parse(text: str) -> ast.Expression:
-    """What `eval` would compile, with its errors and without its warnings."""
-    text = text.lstrip(" \t")
-    if "\\" not in text:
-        return ast.parse(text, "<string>", "eval")
-    with _PARSING, warnings.catch_warnings():  # a stray backslash warns, which must not depend on the caller's filters
-        warnings.simplefilter("ignore")
-        return ast.parse(text, "<string>", "eval")
-
-
-def _refuse_denied(text: str) -> None:
-    name = text.split("(")[0]
-    if "." in name:
-        name = name.split(".")[1]
-    if name in DENIED:
-        raise _UnknownName(f"Function call {name} is not allowed.")
-
-
-def _refuse_repeated(node: ast.Call) -> None:
-    """The parser leaves keywords that are given twice to the compiler, which never sees our trees."""
-    seen: set[str | None] = set()
-    for keyword in node.keywords:
-        if keyword.arg in seen and keyword.arg is not None:
-            raise SyntaxError(f"keyword argument repeated: {keyword.arg}", ("<string>", keyword.lineno, None, None))
-        seen.add(keyword.arg)
-
-
 def _refuse_costly(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Stops the three computations that one short call can make endless."""
+    """Stops the computations that one short call can make endless."""
     names = _COSTLY[name]
     bound = {**dict(zip(names, arguments, strict=False)), **keywords}
-    amount = bound.get(names[-1])
+    amount, base = bound.get(names[-1]), bound.get("base")
     if not isinstance(amount, int):
         return
-    base = bound.get("base")
-    if name == "power" and isinstance(base, int) and (abs(base).bit_length() - 1) * amount > 4 * LARGEST_PRECISION:
-        raise ValueError(
-            "Exceeds the limit (4300 digits) for integer string conversion; use sys.set_int_max_str_digits() to "
-            "increase the limit"
-        )
-    if name != "power" and abs(amount) > LARGEST_PRECISION:
+    if name == "power":
+        if isinstance(base, int) and (abs(base).bit_length() - 1) * amount > UNPRINTABLE_BITS:
+            raise ValueError(
+                "Exceeds the limit (4300 digits) for integer string conversion; use sys.set_int_max_str_digits() to "
+                "increase the limit"
+            )
+    elif (-amount if name == "round_number" else amount) > LARGEST_PRECISION:
         raise ValueError(f"{names[-1]} {amount} is over {LARGEST_PRECISION}, the harness's limit")
 
 

@@ -3,38 +3,23 @@
 Only files with the pinned sha256 are run (they were read: none of them opens a file, starts a process or uses the
 network; `subprocess` is imported and never used). A `World` executes them afresh in namespaces of its own, so nothing
 that they keep in module globals or default arguments can pass from one rollout to another; `sys.modules` is left
-alone, and a `bfcl_eval` that the user has installed is never looked at. Inside a world
-
-- the only modules are the eight that the files import, and builtins are those that they use: no `open`, no `eval`;
-- `datetime` reads timestamps as UTC, and "now" is the day on which the pinned wheel appeared, where upstream takes
-  the host's zone and clock (TravelAPI compares dates of birth with today);
-- sets iterate and print sorted, where upstream's order of strings changes with each process;
-- `mpmath` has one context per thread, where upstream sets the precision of the whole process.
+alone, and a `bfcl_eval` that the user has installed is never looked at. What a world sees of Python stands in
+`sealed.py`.
 """
 
-import _strptime  # type: ignore[import-not-found] - has no stub
 import ast
 import builtins
-import copy
-import datetime
-import decimal
 import hashlib
-import importlib
-import marshal
-import math
-import random
-import threading
-import time
 import types
-import typing
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from envs import data
+from envs.bfcl import sealed
 from envs.bfcl.source import CLASS_FILES, SIMULATOR_MODULES, SIMULATORS
 from trajectories.failures import InputError
 
@@ -50,41 +35,6 @@ _PINNED = {
     "vehicle_control": "cfea31423d9ca954d9688aec1aedc91ad6e11eb0ba20f5b7c918df27515d9455",
 }
 _LONG_CONTEXT = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code.long_context"
-_C_HELPERS = ("_strptime", "time")
-"""What `datetime`'s own C code imports through the builtins of whoever calls it."""
-_BUILTINS = [
-    "Exception",
-    "KeyError",
-    "OverflowError",
-    "TypeError",
-    "ValueError",
-    "__build_class__",
-    "abs",
-    "any",
-    "bool",
-    "dict",
-    "dir",
-    "float",
-    "getattr",
-    "id",
-    "int",
-    "isinstance",
-    "len",
-    "list",
-    "max",
-    "min",
-    "object",
-    "range",
-    "reversed",
-    "round",
-    "sorted",
-    "str",
-    "sum",
-    "super",
-    "vars",
-    "zip",
-]
-NOW = datetime.datetime(2025, 8, 6)
 
 
 class Found(NamedTuple):
@@ -115,8 +65,8 @@ class World:
     def __init__(self, folder: Path) -> None:
         self._code = _compiled(folder)
         self._modules: dict[str, types.SimpleNamespace] = {}
-        self._builtins = {name: getattr(builtins, name) for name in _BUILTINS}
-        self._builtins |= {"set": _SortedSet, "__import__": self._import}
+        self._builtins = {name: getattr(builtins, name) for name in sealed.BUILTINS}
+        self._builtins |= {"set": sealed.SortedSet, "__import__": self._import}
 
     def simulator(self, class_name: str) -> Any:
         """A new instance without a scenario. KeyError for a class that is none of the eight."""
@@ -150,11 +100,9 @@ class World:
     def _import(self, name: str, *_: Any) -> Any:
         if name == _LONG_CONTEXT:
             return self._module("long_context")
-        if name in _C_HELPERS:
-            return importlib.import_module(name)
-        if name not in _MODULES:
+        if name not in sealed.MODULES:
             raise ImportError(f"A simulator may not import {name!r}.")
-        return _MODULES[name]
+        return sealed.MODULES[name]
 
 
 class _Lent:
@@ -202,91 +150,6 @@ def _copy_containers(value: Any) -> Any:
 
 def _containers(values: Iterable[Any]) -> list[Any]:
     return [value for value in values if isinstance(value, list | dict | set)]
-
-
-class _SortedSet(set[Any]):
-    """A set whose order does not depend on the process."""
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(sorted(super().__iter__(), key=repr))
-
-    def __sub__(self, other: Any) -> "_SortedSet":
-        return _SortedSet(super().__sub__(other))
-
-    def __repr__(self) -> str:
-        return f"{{{', '.join(map(repr, self))}}}" if self else "set()"
-
-
-def deep_copy(value: Any) -> Any:
-    """`copy.deepcopy`, many times as fast for JSON-like data."""
-    try:
-        return marshal.loads(marshal.dumps(value))  # noqa: S302 - what was dumped a moment ago
-    except ValueError:
-        return {key: deep_copy(item) for key, item in value.items()} if type(value) is dict else copy.deepcopy(value)
-
-
-class _UtcDatetime(datetime.datetime):
-    """`datetime` on a machine in UTC whose clock stands still."""
-
-    @classmethod
-    def fromtimestamp(cls, timestamp: float, tz: datetime.tzinfo | None = None) -> Self:
-        moment = super().fromtimestamp(timestamp, tz or datetime.UTC)
-        return moment if tz else moment.replace(tzinfo=None)
-
-    @classmethod
-    def now(cls, tz: datetime.tzinfo | None = None) -> Self:
-        return cls(NOW.year, NOW.month, NOW.day, tzinfo=tz)
-
-    @classmethod
-    def today(cls) -> Self:
-        return cls.now()
-
-    def timestamp(self) -> float:
-        return super().timestamp() if self.tzinfo else self.replace(tzinfo=datetime.UTC).timestamp()
-
-
-class _Mpmath(threading.local):
-    """What the simulators use of mpmath, on a context of this thread's own."""
-
-    def __init__(self) -> None:
-        import mpmath
-
-        self.mp = mpmath.MPContext()
-
-    def log(self, number: Any) -> Any:
-        with _LOGARITHMS:
-            return self.mp.log(number)
-
-
-_LOGARITHMS = threading.Lock()
-"""mpmath memoises constants and their precision in two steps: a thread in between would compute nonsense."""
-
-
-class _LazyMpmath:
-    """Loads mpmath when the first logarithm is taken."""
-
-    def __init__(self) -> None:
-        self._contexts: _Mpmath | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        if self._contexts is None:
-            self._contexts = _Mpmath()
-        return getattr(self._contexts, name)
-
-
-_MODULES: Mapping[str, Any] = {
-    "copy": types.SimpleNamespace(deepcopy=deep_copy),
-    "datetime": types.SimpleNamespace(datetime=_UtcDatetime, time=datetime.time, timedelta=datetime.timedelta),
-    "decimal": decimal,
-    "math": math,
-    "mpmath": _LazyMpmath(),
-    "random": random,
-    "subprocess": types.SimpleNamespace(),
-    "typing": typing,
-    # No simulator imports these: the methods of `datetime` do, in the frame of whoever calls them.
-    "_strptime": _strptime,
-    "time": time,
-}
 
 
 @lru_cache(maxsize=8)

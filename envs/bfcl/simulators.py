@@ -15,7 +15,8 @@ from typing import Any, cast
 
 from envs.bfcl.dataset import Row
 from envs.bfcl.execute import Executed, Executor, Key
-from envs.bfcl.simulator_code import World, deep_copy, lent_world
+from envs.bfcl.sealed import deep_copy
+from envs.bfcl.simulator_code import World, lent_world
 from trajectories.failures import InputError
 from trajectories.schema import CallError
 

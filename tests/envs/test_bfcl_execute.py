@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from envs.bfcl.call_syntax import DENIED
 from envs.bfcl.dataset import Row, load
-from envs.bfcl.execute import DENIED
 from envs.bfcl.multi_turn import UNWINNABLE, check_multi_turn, check_multi_turn_strict
 from envs.bfcl.simulators import Simulation
 from envs.bfcl.source import CLASS_FILES
@@ -125,9 +125,9 @@ def test_python_beyond_calls_and_literals_gets_an_error_text_and_changes_nothing
         ("power(base=9, exponent=10**9)", "operator Pow is not supported"),
         ("power(base=9, exponent=999999999)", "Exceeds the limit (4300 digits)"),
         ("power(9, 999999999)", "Exceeds the limit (4300 digits)"),
-        ("square_root(number=2, precision=999999999)", "over 100000, the harness's limit"),
-        ("logarithm(value=2, base=3, precision=999999999)", "over 100000, the harness's limit"),
-        ("round_number(number=5, decimal_places=-999999999)", "over 100000, the harness's limit"),
+        ("square_root(number=2, precision=999999999)", "over 10000, the harness's limit"),
+        ("logarithm(value=2, base=3, precision=999999999)", "over 10000, the harness's limit"),
+        ("round_number(number=5, decimal_places=-999999999)", "over 10000, the harness's limit"),
     ],
 )
 def test_one_short_call_cant_compute_for_ever(rows: list[Row], call: str, message: str) -> None:
