@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from harness.config import OPERATIONAL, EvalOptions, read_options
 from harness.console import out_json, say
 from harness.episode import harness_version
+from harness.interrupts import Interrupts
 from harness.limits import RETRIES, Retry
 from harness.plan import Resolved, check_resumable, resolve
 from harness.progress import Tally, show
@@ -90,8 +91,8 @@ def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
         for benchmark in resolved.plan.benchmarks:
             for sentence in resolved.benchmarks[benchmark.name].missing(benchmark.split):
                 say(sentence)
-        with run.store(writable=True) as store:
-            outcome = _play(run, store, resolved, options, quiet=command.quiet or command.as_json)
+        with Interrupts() as interrupts, run.store(writable=True) as store:
+            outcome = _play(run, store, resolved, options, interrupts, quiet=command.quiet or command.as_json)
     return _conclude(command, run, outcome)
 
 
@@ -114,7 +115,9 @@ def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved
     return run
 
 
-def _play(run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, *, quiet: bool) -> Outcome:
+def _play(
+    run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, interrupts: Interrupts, *, quiet: bool
+) -> Outcome:
     """Play what the store lacks."""
     plan = run.record.plan
     tally = Tally(plan.episodes())
@@ -124,7 +127,7 @@ def _play(run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, *
             tally.carry(score or 0.0)
     progress = show(tally, quiet=quiet)
     settings = Settings(plan.limits, options.concurrency, plan.grader, _retries(options))
-    runner = Runner(store, _jobs(run, store.done_ids(), resolved), progress, settings)
+    runner = Runner(store, _jobs(run, store.done_ids(), resolved), progress, settings, interrupts)
     try:
         runner.run()
     finally:
@@ -135,7 +138,7 @@ def _play(run: RunDir, store: Store, resolved: Resolved, options: EvalOptions, *
         planned=tally.total,
         stored=stored,
         owed=tally.total - stored,
-        interrupted=runner.interrupted and stored < tally.total,
+        interrupted=interrupts.heard and stored < tally.total,
         last_fault=tally.last_fault,
     )
 

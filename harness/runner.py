@@ -9,19 +9,16 @@ Workers are daemon threads, since an agent may hang where nothing can stop it. W
 episode is given up (`harness/episode.py`) and its thread is left behind; more than `MOST_HUNG` of them end the run.
 """
 
-import os
 import queue
-import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from agents.base import Agent
 from envs.base import HarnessEnv
 from harness.episode import play
+from harness.interrupts import Interrupts
 from harness.limits import RETRIES, Limits, Retry, next_wait
 from harness.progress import Played, Progress
 from trajectories.failures import InfrastructureError, InputError
@@ -63,13 +60,19 @@ class _Ended(NamedTuple):
 class Runner:
     """Plays jobs into a store. One use."""
 
-    def __init__(self, store: Store, jobs: Iterable[Job], progress: Progress, settings: Settings) -> None:
-        self.interrupted = False
-        """Whether a signal ended the run before all jobs were played."""
+    def __init__(
+        self,
+        store: Store,
+        jobs: Iterable[Job],
+        progress: Progress,
+        settings: Settings,
+        interrupts: Interrupts | None = None,
+    ) -> None:
         self._store, self._progress, self._settings = store, progress, settings
         self._jobs = iter(jobs)
         self._jobs_lock = threading.Lock()
-        self._stopping = threading.Event()
+        self._interrupts = interrupts or Interrupts()
+        self._stopping = self._interrupts.stopping
         self._heard: queue.SimpleQueue[Played | str | _Ended] = queue.SimpleQueue()
         self._broken_in_a_row = 0
         self._nothing_gets_through = ""
@@ -84,9 +87,12 @@ class Runner:
         for number in range(self._settings.concurrency):
             threading.Thread(target=self._work, daemon=True, name=f"worker-{number}").start()
         error = None
-        with _signals(self._hear_signal):
+        self._interrupts.abortable = True
+        try:
             for _ in range(self._settings.concurrency):
                 error = self._listen() or error
+        finally:
+            self._interrupts.abortable = False
         if error is not None:
             raise error
 
@@ -190,31 +196,9 @@ class Runner:
                 "raise --time-limit or mend the agent, then go on with --resume."
             )
 
-    def _hear_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
-        self.interrupted = True
-        self._stopping.set()
-        # A handler may interrupt a write to sys.stderr, which can't be entered twice.
-        os.write(2, b"\nStopping: the running episodes finish, nothing new starts; once more stops at once.\n")
-
 
 def score_of(trajectory: Trajectory, grader: str) -> float | None:
     """The score that counts in tables: 0 for an agent's failure, None for a fault of ours."""
     if not trajectory.done:
         return None
     return trajectory.verdicts[grader].score if trajectory.failure is None else 0.0
-
-
-@contextmanager
-def _signals(handler: Callable[[int, FrameType | None], Any]) -> Generator[None]:
-    """Hear SIGINT and SIGTERM inside; signals belong to the main thread, elsewhere this does nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
