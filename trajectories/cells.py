@@ -44,10 +44,14 @@ class Codec:
     def __init__(self, level: int, dictionary: bytes = b"") -> None:
         self._level = level
         self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+        self._prepared = False
         self._own = threading.local()
 
     def compress(self, data: bytes) -> bytes:
         if not hasattr(self._own, "compressor"):
+            if self._dictionary is not None and not self._prepared:
+                self._dictionary.precompute_compress(level=self._level)
+                self._prepared = True
             self._own.compressor = zstandard.ZstdCompressor(level=self._level, dict_data=self._dictionary)
         return self._own.compressor.compress(data)
 
@@ -80,12 +84,16 @@ class ItemTable:
         self._known = {digest: at for digest, at in self._known.items() if at.place != place}
 
 
+def pack_items(items: Sequence[bytes]) -> bytes:
+    """A shared cell before compression."""
+    return struct.pack(f"<{len(items) + 1}I", len(items), *map(len, items)) + b"".join(items)
+
+
 def shared_cell(items: Sequence[bytes], codec: Codec) -> bytes:
     """Empty where there are no items."""
     if not items:
         return b""
-    lengths = struct.pack(f"<{len(items) + 1}I", len(items), *map(len, items))
-    return codec.compress(lengths + b"".join(items))
+    return codec.compress(pack_items(items))
 
 
 def read_shared(cell: bytes, codec: Codec) -> list[bytes]:

@@ -39,6 +39,7 @@ _APART: Mapping[str, Any] = {
     "steps": {"__all__": {"timing": True, "observation": True, "tools": True, "action": {"tokens"}}},
 }
 _LENGTHS = struct.Struct("<IIII")
+_TEXT, _BINARY = b"t", b"b"
 
 
 class Packed(NamedTuple):
@@ -62,7 +63,7 @@ def pack(trajectory: Trajectory) -> Packed:
     for step, branch in zip(trajectory.steps, tree.get("steps", ()), strict=True):
         _pack_step(step, branch, items, tokens)
     skeleton, ids, logprobs = _json(tree), pack_ints(tokens.ids), pack_floats(tokens.logprobs)
-    clock = _json(_clock(trajectory))
+    clock = _clock(trajectory)
     parts = (skeleton, ids, logprobs, clock)
     body = _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
     return Packed(body, tuple(items.found), _digest((skeleton, ids, logprobs, *items.found)))
@@ -77,7 +78,7 @@ def unpack(body: bytes, items: Sequence[bytes]) -> Trajectory:
     tree["key"].update(holes.fill(tree["key"].pop("setup")))
     tree["opening"] = [holes.fill(message) for message in tree["opening"]]
     tree["tools"] = holes.fill(tree["tools"])
-    timings = _unclock(from_json(clock))
+    timings = _unclock(clock, 1 + len(tree.get("steps", ())))
     tree["timing"] = timings[0]
     for branch, timing in zip(tree.get("steps", ()), timings[1:], strict=True):
         _unpack_step(branch, timing, holes, tokens)
@@ -200,15 +201,25 @@ def _seen_in(observation: Sequence[Message], call: CallRecord) -> int | None:
     return next((at for at, message in enumerate(observation) if message.content == call.result), None)
 
 
-def _clock(trajectory: Trajectory) -> list[Any]:
+def _clock(trajectory: Trajectory) -> bytes:
+    """Which timings there are, one byte each, and all their values: as JSON if they are short numbers, else 8 bytes each."""
     timings = (trajectory.timing, *(step.timing for step in trajectory.steps))
-    return [None if timing is None else [*timing.model_dump().values()] for timing in timings]
+    present = bytes(timing is not None for timing in timings)
+    values = [value for timing in timings if timing is not None for value in timing.model_dump().values()]
+    text = _json(values)
+    if len(text) <= 10 * len(values):
+        return present + _TEXT + text
+    return present + _BINARY + pack_floats(values)
 
 
-def _unclock(rows: Sequence[Any]) -> list[Any]:
-    kinds = [Timing, *[StepTiming] * (len(rows) - 1)]
-    named = zip(kinds, rows, strict=True)
-    return [None if row is None else dict(zip(kind.model_fields, row, strict=True)) for kind, row in named]
+def _unclock(clock: bytes, count: int) -> list[dict[str, float] | None]:
+    present, kind, packed = clock[:count], clock[count : count + 1], clock[count + 1 :]
+    values = iter(from_json(packed) if kind == _TEXT else unpack_floats(packed))
+    records = [Timing, *[StepTiming] * (count - 1)]
+    return [
+        {name: next(values) for name in record.model_fields} if there else None
+        for record, there in zip(records, present, strict=True)
+    ]
 
 
 def _setup_json(key: EpisodeKey) -> bytes:

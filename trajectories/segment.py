@@ -17,12 +17,12 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import zstandard
 
 from trajectories import cells, durable
 from trajectories.failures import InputError
@@ -33,8 +33,13 @@ FORMAT = 1
 SUFFIX = ".parquet"
 GROUP_ROWS = 128
 GROUP_BYTES = 4 << 20
+SAMPLE_RECORDS = 512
+SAMPLE_BYTES = 8 << 20
 DICTIONARY_BYTES = 64 << 10
 LEVEL = 9
+
+Records = Callable[[int], Iterable[cells.Loose]]
+"""Gives every nth record, in the order in which they are to be stored."""
 
 UNREADABLE: tuple[type[Exception], ...] = (*cells.UNREADABLE, OSError, pa.ArrowException, MemoryError, TypeError)
 """What reading a damaged segment may raise."""
@@ -52,23 +57,31 @@ class Described(NamedTuple):
     schema: int
     replaces: tuple[str, ...]
     """Names of journals and segments whose records are all here."""
-    dictionary: bytes
+    shared: bytes
+    """The compression dictionary of that column."""
+    body: bytes
 
 
-def write_segment(folder: Path, records: Callable[[], Iterable[cells.Loose]], replaces: Sequence[str]) -> Path | None:
-    """Writes and publishes one segment with the records, in their order; None, and no file, where there are none.
+def write_segment(folder: Path, records: Records, count: int, replaces: Sequence[str]) -> Path | None:
+    """Writes and publishes one segment with about `count` records; None, and no file, where there are none.
 
-    `records` is called twice: for a sample from which the compression dictionary is made, and for all.
+    `records` is called twice: for a sample from which the compression dictionaries are made, and for all.
     """
-    sample = list(islice(records(), 512))
+    sample = _sample(records(max(1, count // SAMPLE_RECORDS)))
     if not sample:
         return None
-    described = Described(SCHEMA_VERSION, tuple(replaces), _dictionary(sample))
+    described = Described(
+        SCHEMA_VERSION,
+        tuple(replaces),
+        shared=_dictionary([cells.pack_items(record.items) for record in sample]),
+        body=_dictionary([record.body for record in sample]),
+    )
+    del sample[1:]
     temporary = folder / f".{secrets.token_hex(8)}.tmp"
     del sample[1:]
     with durable.explained(folder):
         try:
-            checksum = _write(temporary, records(), described)
+            checksum = _write(temporary, records(1), described)
             final = folder / f"{sample[0].stamp[:16]}-{secrets.token_hex(4)}-{checksum:08x}{SUFFIX}"
             durable.publish(temporary, final)
         except BaseException:
@@ -99,8 +112,8 @@ class Segment:
         """One of UNREADABLE where the file is damaged or gone, InputError for a newer version."""
         self.path = path
         self._file = pq.ParquetFile(path, page_checksum_verification=True)
-        self.described = _described(self._file.schema_arrow.metadata or {}, path)
-        self._codec = cells.Codec(LEVEL, self.described.dictionary)
+        self.described = _described(self._file.metadata.metadata or {}, path)
+        self._shared_codec, self._body_codec = _codecs(self.described)
         meta = self._file.metadata
         sizes = [meta.row_group(at).num_rows for at in range(meta.num_row_groups)]
         self._starts = _starts(sizes)
@@ -127,7 +140,7 @@ class Segment:
     def read(self, row: int, stamp: str) -> tuple[bytes, tuple[bytes, ...]]:
         """Body and items of the record in this row. One of UNREADABLE where it is damaged."""
         cell = _checked(self._cell("body", row), f"{row}:{stamp}")
-        body, references = cells.read_body(cell, self._codec)
+        body, references = cells.read_body(cell, self._body_codec)
         return body, cells.gather(references, self._items_at)
 
     def close(self) -> None:
@@ -136,7 +149,7 @@ class Segment:
     def _items_at(self, row: int) -> list[bytes]:
         known = self._shared.get(row)
         if known is None:
-            known = cells.read_shared(_checked(self._cell("shared", row), str(row)), self._codec)
+            known = cells.read_shared(_checked(self._cell("shared", row), str(row)), self._shared_codec)
             self._shared[row] = known
             if len(self._shared) > 256:
                 with suppress(KeyError):
@@ -188,11 +201,11 @@ def _write(path: Path, records: Iterable[cells.Loose], described: Described) -> 
     try:
         durable.try_lock(fd)  # tells others that this unfinished file has an owner
         sink = _Sink(fd)
-        schema = _schema(described)
-        codec = cells.Codec(LEVEL, described.dictionary)
+        schema = _schema()
         with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema, **_layout()) as writer:
-            for group in _groups(records, codec):
+            for group in _groups(records, described):
                 writer.write_table(pa.table(group, schema=schema), row_group_size=GROUP_ROWS)
+            writer.add_key_value_metadata({_META: _meta(described)})
         if sink.failed is not None:
             raise sink.failed
         durable.sync(fd)
@@ -213,23 +226,23 @@ def _layout() -> dict[str, Any]:
     }
 
 
-def _schema(described: Described) -> pa.Schema:
+def _schema() -> pa.Schema:
     fields = [("stamp", pa.string()), *((name, _TYPES[kind]) for name, kind in KINDS.items())]
-    meta = {
-        "format": FORMAT,
-        "schema": described.schema,
-        "replaces": described.replaces,
-        "dictionary": base64.b64encode(_PLAIN.compress(described.dictionary)).decode(),
-    }
-    return pa.schema([*fields, *((name, pa.binary()) for name in _CELLS)], metadata={_META: json.dumps(meta)})
+    return pa.schema([*fields, *((name, pa.binary()) for name in _CELLS)])
 
 
-def _groups(records: Iterable[cells.Loose], codec: cells.Codec) -> Iterator[dict[str, list[Any]]]:
+def _meta(described: Described) -> str:
+    texts = {name: base64.b64encode(_PLAIN.compress(getattr(described, name))).decode() for name in _CELLS}
+    return json.dumps({"format": FORMAT, "schema": described.schema, "replaces": described.replaces, **texts})
+
+
+def _groups(records: Iterable[cells.Loose], described: Described) -> Iterator[dict[str, list[Any]]]:
     """The rows as columns, a row group at a time."""
     table = cells.ItemTable()
+    codecs = _codecs(described)
     group, size = _empty_group(), 0
     for row, record in enumerate(records):
-        shared, body = _cells_of(record, row, table, codec)
+        shared, body = _cells_of(record, row, table, codecs)
         for name, value in zip((*_SUMMARY, *_CELLS), (record.stamp, *record.row, shared, body), strict=True):
             group[name].append(_number(value) if KINDS.get(name) == "real" else value)
         size += len(shared) + len(body)
@@ -240,10 +253,17 @@ def _groups(records: Iterable[cells.Loose], codec: cells.Codec) -> Iterator[dict
         yield group
 
 
-def _cells_of(record: cells.Loose, row: int, table: cells.ItemTable, codec: cells.Codec) -> tuple[bytes, bytes]:
+def _codecs(described: Described) -> tuple[cells.Codec, cells.Codec]:
+    """For the columns `shared` and `body`."""
+    return cells.Codec(LEVEL, described.shared), cells.Codec(LEVEL, described.body)
+
+
+def _cells_of(
+    record: cells.Loose, row: int, table: cells.ItemTable, codecs: tuple[cells.Codec, cells.Codec]
+) -> tuple[bytes, bytes]:
     references, fresh = table.place(record.items, row)
-    shared = cells.shared_cell(fresh, codec)
-    body = cells.body_cell(references, codec.compress(record.body))
+    shared = cells.shared_cell(fresh, codecs[0])
+    body = cells.body_cell(references, codecs[1].compress(record.body))
     return _with_checksum(shared, str(row)), _with_checksum(body, f"{row}:{record.stamp}")
 
 
@@ -255,15 +275,25 @@ def _number(value: Any) -> Any:
     return None if value is None else float(value)
 
 
-def _dictionary(sample: Sequence[cells.Loose]) -> bytes:
-    """Bodies that the others are compressed against: an even choice, small beside what it serves."""
-    room = min(DICTIONARY_BYTES, sum(len(record.body) for record in sample) // 16)
-    chosen, size = list[bytes](), 0
-    for record in sample[:: max(1, len(sample) // 32)]:
-        if size + len(record.body) <= room:
-            chosen.append(record.body)
-            size += len(record.body)
-    return b"".join(chosen)
+def _sample(records: Iterable[cells.Loose]) -> list[cells.Loose]:
+    chosen, size = list[cells.Loose](), 0
+    for record in records:
+        chosen.append(record)
+        size += len(record.body) + sum(map(len, record.items))
+        if size > SAMPLE_BYTES:
+            break
+    return chosen
+
+
+def _dictionary(samples: Sequence[bytes]) -> bytes:
+    """What the cells are compressed against; small beside what it serves."""
+    room = min(DICTIONARY_BYTES, sum(map(len, samples)) // 16)
+    if room < 256:
+        return b""
+    try:
+        return zstandard.train_dictionary(room, list(samples)).as_bytes()
+    except zstandard.ZstdError:  # too little to learn from
+        return b"".join(samples)[:room]
 
 
 def _with_checksum(cell: bytes, place: str) -> bytes:
@@ -294,4 +324,5 @@ def _described(meta: dict[bytes, bytes], path: Path) -> Described:
             f"{path} has segment format {said['format']} and schema version {said['schema']}, this version reads up to "
             f"{FORMAT} and {SCHEMA_VERSION}: upgrade lopd-harness."
         )
-    return Described(said["schema"], tuple(said["replaces"]), _PLAIN.decompress(base64.b64decode(said["dictionary"])))
+    dictionaries = {name: _PLAIN.decompress(base64.b64decode(said[name])) for name in _CELLS}
+    return Described(said["schema"], tuple(said["replaces"]), **dictionaries)

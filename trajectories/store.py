@@ -274,7 +274,10 @@ class Store:
         records = winners(reader.refresh())
         try:
             sealed = segment.write_segment(
-                self._segments, lambda: (reader.loose(listed) for listed in records), [sealable.path.name]
+                self._segments,
+                lambda step: (reader.loose(listed) for listed in records[::step]),
+                len(records),
+                [sealable.path.name],
             )
         except cells.UNREADABLE as error:
             raise StoreDamaged(self.path, [problems.bad_record(sealable.path, "of this run", error)]) from error

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,12 +46,12 @@ class Merger:
         rows = sum(known.rows for known in self._catalogue.segments().values())
         if len(old) < 2 and rows == self._catalogue.sealed_count():
             return []
-        edges = self._catalogue.sealed_edges(self._records_each(old, rows))
+        each = self._records_each(old, rows)
+        edges = self._catalogue.sealed_edges(each)
         for at, (low, high) in enumerate(edges):
             replaces = old if at == len(edges) - 1 else []
-            written = segment.write_segment(
-                self._folder, lambda low=low, high=high: self._between(low, high, old), replaces
-            )
+            between = self._between(low, high, old)
+            written = segment.write_segment(self._folder, between, min(each, rows), replaces)
             if written is not None:
                 index(written)
         return old
@@ -59,10 +60,12 @@ class Merger:
         total = sum((self._folder / name).stat().st_size for name in names)
         return max(1, min(SEGMENT_RECORDS, SEGMENT_BYTES * rows // max(1, total)))
 
-    def _between(self, low: str, high: str, old: Sequence[str]) -> Iterator[cells.Loose]:
-        for located in self._catalogue.sealed(low, high):
-            if located.place in old:
-                yield self._read(located)
+    def _between(self, low: str, high: str, old: Sequence[str]) -> segment.Records:
+        def records(step: int) -> Iterator[cells.Loose]:
+            located = (located for located in self._catalogue.sealed(low, high) if located.place in old)
+            return (self._read(one) for one in islice(located, 0, None, step))
+
+        return records
 
 
 def salvage_segment(path: Path, known: Sequence[Located], quarantine: Path) -> set[str]:
@@ -79,11 +82,11 @@ def salvage_segment(path: Path, known: Sequence[Located], quarantine: Path) -> s
         stamps = {**opened.readable("stamp"), **stamps}
         good = [at for at in sorted(stamps) if _salvaged(opened, at, stamps[at]) is not None]
 
-        def records() -> Iterator[cells.Loose]:
-            return filter(None, (_salvaged(opened, at, stamps[at]) for at in good))
+        def records(step: int) -> Iterator[cells.Loose]:
+            return filter(None, (_salvaged(opened, at, stamps[at]) for at in good[::step]))
 
-        segment.write_segment(path.parent, records, [path.name])
-        kept = {record.row[0] for record in records()}
+        segment.write_segment(path.parent, records, len(good), [path.name])
+        kept = {record.row[0] for record in records(1)}
     _set_aside(path, quarantine)
     return set(ids.values()) - kept
 
@@ -100,7 +103,9 @@ def _salvaged(opened: segment.Segment, at: int, stamp: str) -> cells.Loose | Non
 def salvage_journal(reader: RecordReader, records: Sequence[Listed], segments: Path, quarantine: Path) -> set[str]:
     """The same for a damaged journal. Records whose frame is gone have no known id."""
     good = [record for record in records if _fault(lambda r=record: reader.read(r.offset), record.row) is None]
-    segment.write_segment(segments, lambda: (reader.loose(record) for record in good), [reader.path.name])
+    segment.write_segment(
+        segments, lambda step: (reader.loose(record) for record in good[::step]), len(good), [reader.path.name]
+    )
     _set_aside(reader.path, quarantine)
     kept = {record.row[0] for record in good}
     return {record.row[0] for record in records} - kept
