@@ -34,10 +34,13 @@ FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 UNSAFE = "Code runs without a jail (unsafe): it can read, write and send whatever you can."
 
 
-def start(*, preload: Sequence[str] = (), packages: Sequence[str] = ("numpy",)) -> jail.Jail:
+def start(
+    *, preload: Sequence[str] = (), packages: Sequence[str] = ("numpy",), launcher: Sequence[str] = ()
+) -> jail.Jail:
     """A jail of the system's own Python. InputError, with the way out, where this machine can't give one.
 
     `packages` are importable inside if they are installed here; `preload` are modules that are imported before any submission.
+    A `launcher` is a command that runs ours without root's rights, such as `setpriv --reuid 1000 --regid 1000 --clear-groups`.
     """
     require_linux()
     setup = _setup(preload, own_pids=True) | {
@@ -45,13 +48,13 @@ def start(*, preload: Sequence[str] = (), packages: Sequence[str] = ("numpy",)) 
         "filter": base64.b64encode(syscalls.compiled()).decode(),
     }
     outer: dict[str, Any] = {"inner_uid": INNER_UID}
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and not launcher:
         outer = {"inner_uid": None}
         setup |= {"uids": CHILD_IDS, "host_uids": (FIRST_HOST_ID, HOST_IDS), "own_uid": FIRST_HOST_ID + HOST_IDS - 2}
     outer |= {"host": os.getpid(), "python": _interpreter(), "supervisor": str(jail.SUPERVISOR), "tmp_mib": TMP_MIB}
     outer |= {"binds": list(binds(packages))}
     program = Path(__file__).with_name("namespaces.py")
-    return _launch("local", [_interpreter(), "-I", "-S", str(program), json.dumps(outer)], setup)
+    return _launch("local", [*launcher, _interpreter(), "-I", "-S", str(program), json.dumps(outer)], setup)
 
 
 def start_unsafe(*, preload: Sequence[str] = ()) -> jail.Jail:

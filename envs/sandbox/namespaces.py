@@ -7,7 +7,8 @@ Namespaces: user (for a real root user only the zygote gets one, see supervisor.
 tmpfs that is read-only in the end, on which the binds lie, read-only too. Needs the standard library alone.
 """
 
-# ruff: noqa: PTH, SIM115 - pathlib stays out of the jail, where it would cost start time and memory of each fork
+# pathlib stays out of the jail, where it would cost start time and memory of each fork.
+# ruff: noqa: PTH100, PTH101, PTH102, PTH103, PTH106, PTH112, PTH114, PTH115, PTH120, PTH123, PTH211
 
 import contextlib
 import json

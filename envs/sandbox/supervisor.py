@@ -16,7 +16,8 @@ What a child's reply means: V a value (see `pack`), U a value of a type that has
 M MemoryError; from a program: J its main part and its threads have ended (exit hooks may still run), M as above.
 """
 
-# ruff: noqa: PTH, SIM115 - pathlib stays out of the jail, where it would cost start time and memory of each fork
+# pathlib stays out of the jail, where it would cost start time and memory of each fork.
+# ruff: noqa: PTH112, PTH116, PTH123, PTH208, SIM115
 
 import base64
 import builtins
@@ -273,7 +274,7 @@ def describe(error: BaseException) -> tuple[bytes, bytes]:
             {"code": error.code if type(error.code) is int else repr(error.code)[:MAX_TEXT]}
         ).encode()
     kind = b"M" if isinstance(error, MemoryError) else b"R"
-    name = type(error).__qualname__
+    name = type(error).__qualname__[:MAX_TEXT]
     return kind, json.dumps([name, _text(str, error), _text(repr, error)]).encode()
 
 
@@ -484,18 +485,25 @@ def _run_program(channel: Channel, nonce: bytes, source: bytes, file: str, args:
 
 
 def _end_program(channel: Channel, nonce: bytes, status: int) -> int:
-    threading._shutdown()  # type: ignore[attr-defined]
+    threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter does on its way out
+    status = _flush() or status
     channel.reply(nonce, b"J")
     atexit = sys.modules.get("atexit")
     if atexit is not None:
         atexit._run_exitfuncs()
+    return _flush() or status
+
+
+def _flush() -> int:
+    """Python's exit status for output that nobody takes, else 0."""
+    failed = 0
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
-            status = status or 120
-    return status
+            failed = 120
+    return failed
 
 
 def _open_streams() -> None:

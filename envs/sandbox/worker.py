@@ -98,10 +98,10 @@ class Worker:
             load = self.line.rows(load_s or limits.wall_s)
             rows = self.line.rows(limits.wall_s)
             usage, report = self.line.report()
-        results = call_results(load + rows, report, limits, decode=decode)
-        self.line.note_all(results, usage)
-        rest = [SKIPPED] * (len(requests) - len(rows))
-        return Called(results[0], results[1:] + rest, usage)
+        (loaded,) = call_results(load, report, limits, decode=False)
+        results = call_results(rows, report, limits, decode=decode)
+        self.line.note_all([loaded, *results], usage)
+        return Called(loaded, results + [SKIPPED] * (len(requests) - len(rows)), usage)
 
     def open_calls(self, code: Code, limits: Limits = DEFAULT, *, load_s: float | None = None) -> "Calls":
         """Load a module and keep it, to call into it batch by batch. Close it before the worker does anything else."""
@@ -139,7 +139,7 @@ class Calls:
             self._line.send(_open_frame(code, self._limits, load_s), 0)
             rows = self._line.rows(load_s or self._limits.wall_s)
         self._open = True
-        return self._results(rows, decode=True)[0]
+        return self._results(rows, decode=False)[0]
 
     def run(
         self, requests: Sequence[Request], *, wall_s: float | None = None, stop: bool = False, decode: bool = True
