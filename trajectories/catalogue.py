@@ -141,8 +141,8 @@ class Catalogue:
     def near(self, prefix: str, limit: int) -> list[str]:
         """Ids that start with the prefix, in order."""
         with self._reading() as connection:
-            query = "SELECT id FROM temp.latest WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
-            return [row[0] for row in connection.execute(query, (len(prefix), prefix, limit)).fetchall()]
+            query = "SELECT id FROM temp.latest WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+            return [row[0] for row in connection.execute(query, (prefix, prefix + chr(0x10FFFF), limit)).fetchall()]
 
     def last_stamp(self) -> str:
         """The latest stamp of all, "" in an empty store."""

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from trajectories import cells, journal
 from trajectories.failures import InputError
 from trajectories.packing import Packed
+from trajectories.recent import Recent
 from trajectories.schema import SCHEMA_VERSION
 from trajectories.summary import Summary, to_row
 
@@ -68,7 +69,7 @@ class RecordReader:
         self.tail: journal.Tail | None = None
         self.header: journal.Header | None = None
         self._scanned = 0
-        self._shared: dict[int, list[bytes]] = {}
+        self._shared: Recent[int, list[bytes]] = Recent(8 << 20, lambda items: sum(map(len, items)))
 
     def refresh(self) -> list[Listed]:
         """The records that were added since the last call. FileNotFoundError once the journal has been sealed."""
@@ -117,12 +118,7 @@ class RecordReader:
         return journal.read_frame(self.path, name, offset)
 
     def _items_at(self, offset: int) -> list[bytes]:
-        if offset not in self._shared:
-            if len(self._shared) >= 256:
-                self._shared.clear()
-            _, shared, _ = _split(self._payload(offset))
-            self._shared[offset] = cells.read_shared(shared, _CODEC)
-        return self._shared[offset]
+        return self._shared.get(offset, lambda: cells.read_shared(_split(self._payload(offset))[1], _CODEC))
 
 
 def _split(payload: bytes) -> tuple[bytes, bytes, bytes]:

@@ -14,7 +14,6 @@ import os
 import secrets
 import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ import zstandard
 
 from trajectories import cells, durable
 from trajectories.failures import InputError
+from trajectories.recent import Recent
 from trajectories.schema import SCHEMA_VERSION
 from trajectories.summary import KINDS
 
@@ -37,6 +37,8 @@ SAMPLE_RECORDS = 512
 SAMPLE_BYTES = 8 << 20
 DICTIONARY_BYTES = 64 << 10
 LEVEL = 9
+
+CACHE_BYTES = 32 << 20
 
 Records = Callable[[int], Iterable[cells.Loose]]
 """Gives every nth record, in the order in which they are to be stored."""
@@ -105,12 +107,25 @@ def is_sound(path: Path) -> bool:
     return path.name.removesuffix(SUFFIX).rpartition("-")[2] == f"{file_checksum(path):08x}"
 
 
-class Segment:
-    """Reads one segment; usable from several threads. Memory: a few row groups."""
+Cache = Recent[tuple[str, str, int], list[bytes]]
+"""Cells and items that were read lately, by segment, column and place."""
 
-    def __init__(self, path: Path) -> None:
-        """One of UNREADABLE where the file is damaged or gone, InputError for a newer version."""
+
+def new_cache() -> Cache:
+    """Of 32 MiB."""
+    return Recent(CACHE_BYTES, lambda values: sum(map(len, values)))
+
+
+class Segment:
+    """Reads one segment; usable from several threads."""
+
+    def __init__(self, path: Path, cache: Cache | None = None) -> None:
+        """One of UNREADABLE where the file is damaged or gone, InputError for a newer version.
+
+        `cache` may serve several segments.
+        """
         self.path = path
+        self._cache = new_cache() if cache is None else cache
         self._file = pq.ParquetFile(path, page_checksum_verification=True)
         self.described = _described(self._file.metadata.metadata or {}, path)
         self._shared_codec, self._body_codec = _codecs(self.described)
@@ -119,8 +134,6 @@ class Segment:
         self._starts = _starts(sizes)
         self.rows: int = meta.num_rows
         self._lock = threading.Lock()
-        self._groups: OrderedDict[tuple[str, int], Any] = OrderedDict()
-        self._shared: OrderedDict[int, list[bytes]] = OrderedDict()
 
     def listing(self) -> Iterator[tuple[Any, ...]]:
         """(stamp, summary columns ...) of each row, in order."""
@@ -147,25 +160,19 @@ class Segment:
         self._file.close()
 
     def _items_at(self, row: int) -> list[bytes]:
-        known = self._shared.get(row)
-        if known is None:
-            known = cells.read_shared(_checked(self._cell("shared", row), str(row)), self._shared_codec)
-            self._shared[row] = known
-            if len(self._shared) > 256:
-                with suppress(KeyError):
-                    self._shared.popitem(last=False)
-        return known
+        return self._cache.get((self.path.name, "items", row), lambda: self._read_shared(row))
+
+    def _read_shared(self, row: int) -> list[bytes]:
+        return cells.read_shared(_checked(self._cell("shared", row), str(row)), self._shared_codec)
 
     def _cell(self, column: str, row: int) -> bytes:
         group = bisect.bisect_right(self._starts, row) - 1
+        values = self._cache.get((self.path.name, column, group), lambda: self._read_group(column, group))
+        return values[row - self._starts[group]]
+
+    def _read_group(self, column: str, group: int) -> list[bytes]:
         with self._lock:
-            values = self._groups.get((column, group))
-            if values is None:
-                values = self._file.read_row_group(group, columns=[column], use_threads=False).column(0)
-                self._groups[column, group] = values
-                if len(self._groups) > 8:
-                    self._groups.popitem(last=False)
-        return values[row - self._starts[group]].as_py()
+            return self._file.read_row_group(group, columns=[column], use_threads=False).column(0).to_pylist()
 
 
 class _Sink(io.RawIOBase):

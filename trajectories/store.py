@@ -71,6 +71,7 @@ class Store:
         self._own: set[str] = set()
         self._readers: dict[str, RecordReader] = {}
         self._opened: OrderedDict[str, segment.Segment] = OrderedDict()
+        self._cache = segment.new_cache()
         self._sealer = Sealer(self._seal_journal)
         self._tick = _Clock()
         self._catalogue = Catalogue(path / "catalogue.sqlite", writable=writable)
@@ -172,10 +173,8 @@ class Store:
 
     def get(self, trajectory_id: str) -> Trajectory:
         """The trajectory of this id. KeyError where there is none."""
+        self._refresh()
         located = self._catalogue.find(trajectory_id)
-        if located is None:
-            self._refresh()
-            located = self._catalogue.find(trajectory_id)
         if located is None:
             raise KeyError(trajectory_id)
         return self._trajectory(located)
@@ -204,7 +203,8 @@ class Store:
         return self._catalogue.count()
 
     def __contains__(self, trajectory_id: object) -> bool:
-        return isinstance(trajectory_id, str) and self.ids(trajectory_id, 1) == [trajectory_id]
+        self._refresh()
+        return isinstance(trajectory_id, str) and self._catalogue.find(trajectory_id) is not None
 
     def size_bytes(self) -> int:
         """What journals and segments take on the disk; the catalogue is not counted."""
@@ -481,7 +481,7 @@ class Store:
         with self._lock:
             opened = self._opened.get(name)
             if opened is None:
-                opened = self._opened[name] = segment.Segment(self._segments / name)
+                opened = self._opened[name] = segment.Segment(self._segments / name, self._cache)
                 if len(self._opened) > _OPEN_SEGMENTS:
                     self._opened.popitem(last=False)
             self._opened.move_to_end(name)

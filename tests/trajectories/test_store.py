@@ -193,6 +193,9 @@ def test_a_reader_sees_each_record_once_it_was_reported_done(store: Store) -> No
         assert list(reader) == list(store)
         store.compact()
         assert list(reader) == list(store)
+        store.amend_verdicts(episode(3).id, {})
+        assert reader.get(episode(3).id).verdicts == {}
+        assert episode(3).id in reader
 
 
 def test_two_writers_share_a_store(store: Store) -> None:
