@@ -118,7 +118,9 @@ def _row(summary: Summary) -> str:
     how = summary.limit or (f"{summary.boundary}: {summary.failure}" if summary.failure else summary.ended)
     score = "-" if summary.official is None else f"{summary.official:.2f}"
     seconds = "-" if summary.wall_s is None else f"{summary.wall_s:.2f}"
-    texts = f"{safe_line(summary.id[:12]):<12} {_fit(summary.task_id, 32)} {_fit(summary.agent, 24)} {summary.attempt:>2} "
+    texts = (
+        f"{safe_line(summary.id[:12]):<12} {_fit(summary.task_id, 32)} {_fit(summary.agent, 24)} {summary.attempt:>2} "
+    )
     return texts + f"{_fit(how, 22)} {score:>5} {summary.steps:>5} {summary.calls:>5} {seconds:>8}"
 
 
