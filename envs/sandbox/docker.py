@@ -190,7 +190,7 @@ def _greeted(stream: "AttachedStream", name: str, setup: dict[str, Any]) -> jail
     except BaseException:
         connection.close()
         raise
-    return jail.Jail("docker", connection, python, partial(remove, name))
+    return jail.Jail("docker", connection, python, name, partial(remove, name))
 
 
 def _setup(preload: Sequence[str], machine: str) -> dict[str, Any]:
@@ -299,6 +299,12 @@ def _logs(name: str) -> str:
                 f"Its container is {state['Status']}, exit status {state['ExitCode']}. {state.get('Error', '')}".strip()
             )
     return ""
+
+
+def process_of(name: str) -> int:
+    """Pid of a container's first process, as this machine counts."""
+    with _daemon("inspect a sandbox") as engine:
+        return int(engine.containers.get(name).attrs["State"]["Pid"])
 
 
 def remove(name: str) -> None:

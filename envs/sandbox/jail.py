@@ -23,6 +23,8 @@ class Jail:
     connection: wire.Connection
     python: str
     """Implementation and version inside, such as `cpython-3.11.2`."""
+    name: str
+    """Pid of the jail's root process (local), or name of the container."""
     end: Callable[[], None]
     started: float = field(default_factory=time.monotonic)
 

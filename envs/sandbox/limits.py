@@ -34,6 +34,15 @@ class Limits:
             if value is not None and not value > 0:
                 raise InputError(f"A sandbox limit has to be above zero, and {field.name} is {value!r}.")
 
+    def require_within(self, ceiling: "Limits") -> None:
+        """InputError where a jail that was built for `ceiling` can't give this."""
+        for name in ("memory_mib", "processes", "open_files", "file_mib"):
+            wanted, most = getattr(self, name), getattr(ceiling, name)
+            if wanted > most:
+                raise InputError(
+                    f"The sandbox was opened for at most {name}={most}, and {wanted} are asked for: raise its ceiling."
+                )
+
     def on_wire(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -144,7 +144,7 @@ def _launch(kind: str, command: Sequence[str], setup: dict[str, Any], scratch: A
         if refusal is not None:
             raise refusal from error
         raise
-    return jail.Jail(kind, connection, python, end)
+    return jail.Jail(kind, connection, python, str(process.pid), end)
 
 
 def _end(process: "subprocess.Popen[bytes]", said: IO[bytes], scratch: Any) -> None:

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal, Self
 
-from envs.sandbox import jail as jails
 from envs.sandbox import local
+from envs.sandbox.jail import Jail, supervisor_digest
 from envs.sandbox.limits import DEFAULT, Limits
 from envs.sandbox.worker import Worker
 from trajectories.failures import InputError, SandboxError
@@ -77,21 +77,22 @@ def explain_choice() -> str:
 class Pool:
     """At most `workers` jails at a time. Thread-safe; a context manager."""
 
-    def __init__(self, start: Callable[[], jails.Jail], workers: int, ceiling: Limits) -> None:
+    def __init__(self, start: Callable[[], Jail], workers: int, ceiling: Limits) -> None:
         self._start = start
         self._size = workers
         self._ceiling = ceiling
         self._idle: list[Worker] = []
+        self._standing: set[Worker] = set()
         self._count = 0
         self._closed = False
         self._changed = threading.Condition()
         self._replacer = ThreadPoolExecutor(workers, thread_name_prefix="sandbox-replacer")
         self.replaced: dict[str, int] = {}
         """Why jails were replaced, and how often."""
-        first = Worker(start())
+        first = self._fresh()
         self._idle.append(first)
         self._count = 1
-        self.id = f"{first.jail.kind}:{first.jail.python}:s{jails.supervisor_digest()}"
+        self.id = f"{first.jail.kind}:{first.jail.python}:s{supervisor_digest()}"
         """For a grader's id: kind of jail, Python inside, supervisor."""
 
     @contextmanager
@@ -103,6 +104,11 @@ class Pool:
         finally:
             self._give(worker)
 
+    def jails(self) -> list[Jail]:
+        """Those that stand, idle or on loan."""
+        with self._changed:
+            return [worker.jail for worker in self._standing]
+
     def close(self) -> None:
         """End all jails; those on loan end when they are given back. Closing again does nothing."""
         with self._changed:
@@ -110,7 +116,7 @@ class Pool:
             idle, self._idle = self._idle, []
             self._changed.notify_all()
         for worker in idle:
-            worker.close()
+            self._end(worker)
         self._replacer.shutdown(wait=True)
 
     def _take(self, deadline: float) -> Worker:
@@ -143,7 +149,7 @@ class Pool:
 
     def _new(self) -> Worker:
         try:
-            return Worker(self._start())
+            return self._fresh()
         except BaseException:
             self._lost()
             raise
@@ -157,7 +163,7 @@ class Pool:
                 self._changed.notify()
                 return
         if closed:
-            worker.close()
+            self._end(worker)
             self._lost()
         else:
             self._discard(worker, reason, replace=True)
@@ -165,20 +171,20 @@ class Pool:
     def _discard(self, worker: Worker, reason: str, *, replace: bool = False) -> None:
         self.replaced[reason] = self.replaced.get(reason, 0) + 1
         if not replace:
-            worker.close()
+            self._end(worker)
             self._lost()
             return
         try:
             self._replacer.submit(self._replace, worker)
         except RuntimeError:  # shut down meanwhile
-            worker.close()
+            self._end(worker)
             self._lost()
 
     def _replace(self, worker: Worker) -> None:
         """In the background: the next lease of this place need not wait for a start, and one that fails is tried again by a lease."""
-        worker.close()
+        self._end(worker)
         try:
-            fresh = Worker(self._start())
+            fresh = self._fresh()
         except (SandboxError, InputError):
             self._lost()
             return
@@ -187,8 +193,19 @@ class Pool:
                 self._idle.append(fresh)
                 self._changed.notify()
                 return
-        fresh.close()
+        self._end(fresh)
         self._lost()
+
+    def _fresh(self) -> Worker:
+        worker = Worker(self._start(), self._ceiling)
+        with self._changed:
+            self._standing.add(worker)
+        return worker
+
+    def _end(self, worker: Worker) -> None:
+        with self._changed:
+            self._standing.discard(worker)
+        worker.close()
 
     def _lost(self) -> None:
         with self._changed:

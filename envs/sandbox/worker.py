@@ -49,14 +49,16 @@ class Called(NamedTuple):
 class Worker:
     """A jail in use."""
 
-    def __init__(self, jail: Jail) -> None:
+    def __init__(self, jail: Jail, ceiling: Limits = DEFAULT) -> None:
         self.jail = jail
         self.line = Line(jail)
+        self.ceiling = ceiling
 
     def run_program(
         self, source: str, stdin: bytes | str = b"", limits: Limits = DEFAULT, args: Sequence[str] = ()
     ) -> ProgramResult:
         """Run a Python program as a process of its own, as `python main.py ARGS` would, with `stdin` on a real pipe."""
+        limits.require_within(self.ceiling)
         code = _encoded(source)
         if len(code) > SOURCE_BYTES:
             return _too_long_program(len(code))
@@ -85,6 +87,7 @@ class Worker:
         Each call's input goes in when the result of the one before is out. `limits.wall_s` holds for each call, `load_s` (the
         same if None) for the load. With `stop` the first call without a value is the last; the rest is `skipped`.
         """
+        limits.require_within(self.ceiling)
         refused = _too_long(code)
         if refused is not None:
             return Called(refused, [SKIPPED] * len(requests), NO_USAGE)
@@ -105,10 +108,12 @@ class Worker:
 
     def open_calls(self, code: Code, limits: Limits = DEFAULT, *, load_s: float | None = None) -> "Calls":
         """Load a module and keep it, to call into it batch by batch. Close it before the worker does anything else."""
+        limits.require_within(self.ceiling)
         return Calls(self.line, code, limits, load_s)
 
     def open_session(self, code: Code, limits: Limits = DEFAULT, *, load_s: float | None = None) -> "Session":
         """As `open_calls`, with objects that live in the module from one call to the next."""
+        limits.require_within(self.ceiling)
         return Session(self.line, code, limits, load_s)
 
     def ping(self) -> None:

@@ -13,7 +13,7 @@ from envs.sandbox.limits import Limits
 from envs.sandbox.pool import Pool, open_pool
 from envs.sandbox.worker import Worker
 
-CEILING = Limits(memory_mib=512)
+CEILING = Limits()
 KINDS = [
     pytest.param("local", id="local"),
     pytest.param("user", id="user"),
