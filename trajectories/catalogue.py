@@ -8,7 +8,7 @@ In both, a done record wins over one that is owed again, and of equals the later
 
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -77,39 +77,45 @@ class Catalogue:
     def segments(self) -> dict[str, SegmentRow]:
         """All segments that are covered here, by name."""
         with self._reading() as connection:
-            rows = connection.execute("SELECT name, size, rows, replaces FROM main.segments").fetchall()
-        known = {row[0]: SegmentRow(row[0], row[1], row[2], tuple(filter(None, row[3].split("\n")))) for row in rows}
-        return {**self._loose, **known}
+            return {**self._loose, **{row.name: row for row in _segments(connection)}}
 
-    def add_segment(self, segment: SegmentRow, listing: Iterable[Sequence[Any]], *, trusted: bool = True) -> None:
+    def add_segment(
+        self,
+        segment: SegmentRow,
+        listing: Iterable[Sequence[Any]],
+        exists: Callable[[], bool] = lambda: True,
+        *,
+        trusted: bool = True,
+    ) -> None:
         """Covers a segment. `listing` gives (stamp, summary row ...) of each of its rows, in order.
 
-        Where `records` isn't ours to write, or the segment is not to be trusted, only this object knows of it.
+        Where `records` isn't ours to write, or the segment is not to be trusted, only this object knows of it. One that
+        has been replaced meanwhile is not covered: `exists` tells whether its file is still there.
         """
         rows = (_entry(segment.name, at, row[0], row[1:]) for at, row in enumerate(listing))
         if not (trusted and self._covers_all):
-            with self._lock:
+            with self._lock, _explained():
                 _put(self._connection, "temp.fresh", rows)
                 self._loose[segment.name] = segment
-            return
-        if self._path is None:
-            with self._lock:
-                _cover(self._connection, segment, rows)
-            return
-        # A connection of its own: a large segment does not hold up whoever uses the other one.
-        with _explained(), closing(_connect(str(self._path))) as connection:
-            _cover(connection, segment, rows)
+        elif self._path is None:
+            with self._lock, _explained():
+                _cover(self._connection, segment, rows, exists)
+        else:
+            # A connection of its own: a large segment does not hold up whoever uses the other one.
+            with _explained(), closing(_connect(str(self._path))) as connection:
+                _cover(connection, segment, rows, exists)
 
     def forget_segments(self, names: Iterable[str]) -> None:
         """Their records are gone, or stand elsewhere by now."""
-        wanted = [(name,) for name in names]
+        wanted = sorted(names)
+        if not wanted:
+            return
         with self._lock, _explained():
             if self._covers_all:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany("DELETE FROM main.records WHERE place = ?", wanted)
-                self._connection.executemany("DELETE FROM main.segments WHERE name = ?", wanted)
+                _uncover(self._connection, wanted)
                 self._connection.execute("COMMIT")
-            for (name,) in wanted:
+            for name in wanted:
                 self._loose.pop(name, None)
                 self._connection.execute("DELETE FROM temp.fresh WHERE place = ?", (name,))
 
@@ -286,21 +292,37 @@ def _put(connection: sqlite3.Connection, table: Table, rows: Iterable[Sequence[A
     )
 
 
-def _cover(connection: sqlite3.Connection, segment: SegmentRow, rows: Iterable[Sequence[Any]]) -> None:
+def _cover(
+    connection: sqlite3.Connection, segment: SegmentRow, rows: Iterable[Sequence[Any]], exists: Callable[[], bool]
+) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        _put(connection, "main.records", rows)
-        connection.execute(
-            "INSERT OR REPLACE INTO main.segments (name, size, rows, replaces) VALUES (?, ?, ?, ?)",
-            (segment.name, segment.size, segment.rows, "\n".join(segment.replaces)),
-        )
-        replaced = [(name,) for name in segment.replaces]
-        connection.executemany("DELETE FROM main.records WHERE place = ?", replaced)
-        connection.executemany("DELETE FROM main.segments WHERE name = ?", replaced)
+        replaced = {name for known in _segments(connection) for name in known.replaces}
+        if segment.name not in replaced and exists():
+            _put(connection, "main.records", rows)
+            connection.execute(
+                "INSERT OR REPLACE INTO main.segments (name, size, rows, replaces) VALUES (?, ?, ?, ?)",
+                (segment.name, segment.size, segment.rows, "\n".join(segment.replaces)),
+            )
+            _uncover(connection, segment.replaces)
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def _uncover(connection: sqlite3.Connection, names: Iterable[str]) -> None:
+    gone = [(name,) for name in names]
+    connection.executemany("DELETE FROM main.records WHERE place = ?", gone)
+    connection.executemany("DELETE FROM main.segments WHERE name = ?", gone)
+
+
+def _segments(connection: sqlite3.Connection) -> list[SegmentRow]:
+    rows = connection.execute("SELECT name, size, rows, replaces FROM main.segments").fetchall()
+    return [
+        SegmentRow(name, size, count, tuple(replaces.split("\n")) if replaces else ())
+        for name, size, count, replaces in rows
+    ]
 
 
 def _connect(target: str, *, uri: bool = False) -> sqlite3.Connection:

@@ -74,6 +74,7 @@ class RecordReader:
     def refresh(self) -> list[Listed]:
         """The records that were added since the last call. FileNotFoundError once the journal has been sealed."""
         if self.path.stat().st_size == self._scanned:
+            self.tail = None
             return []
         return [self._listed(frame) for frame in self._new_frames()]
 

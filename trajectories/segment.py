@@ -175,6 +175,12 @@ class Segment:
             return self._file.read_row_group(group, columns=[column], use_threads=False).column(0).to_pylist()
 
 
+def describe(path: Path) -> Described:
+    """What the segment says of itself. Raises as `Segment` does."""
+    with pq.ParquetFile(path) as file:
+        return _described(file.metadata.metadata or {}, path)
+
+
 class _Sink(io.RawIOBase):
     """A file for pyarrow whose every write goes through `durable`, with a running checksum."""
 

@@ -317,8 +317,7 @@ class Store:
     def _read_segments(self) -> list[Problem]:
         found: list[Problem] = []
         for _ in range(3):  # a segment that is compacted away meanwhile looks missing once
-            new = _names(self._segments, segment.SUFFIX) - self._catalogue.segments().keys()
-            found = [problem for name in sorted(new) for problem in self._index_new(self._segments / name)]
+            found = self._index_new()
             known, replaced = self._catalogue.segments(), self._replaced()
             self._catalogue.forget_segments(known.keys() & replaced)
             changed = [problem for name in sorted(known.keys() - replaced) for problem in self._changed(known[name])]
@@ -333,21 +332,33 @@ class Store:
         """Files whose records all stand in some segment, should they still be there."""
         return {name for row in self._catalogue.segments().values() for name in row.replaces}
 
-    def _index_new(self, path: Path) -> list[Problem]:
-        try:
-            if segment.is_sound(path):
-                self._index_segment(path)
-                return []
-            with suppress(*segment.UNREADABLE):
-                self._index_segment(path, trusted=False)
-            return [problems.bad_segment(path, "its checksum is wrong", _ids(self._catalogue.lying_in(path.name)))]
-        except FileNotFoundError:
-            return []  # compacted away meanwhile
+    def _index_new(self) -> list[Problem]:
+        """Covers the segments that are new here, but for those that another one replaces."""
+        replaced = self._replaced()
+        new = _names(self._segments, segment.SUFFIX) - self._catalogue.segments().keys() - replaced
+        sound, damaged = list[Path](), list[Path]()
+        for path in sorted(self._segments / name for name in new):
+            with suppress(FileNotFoundError):  # compacted away meanwhile
+                if segment.is_sound(path):
+                    replaced.update(segment.describe(path).replaces)
+                    sound.append(path)
+                else:
+                    damaged.append(path)
+        for path in sound:
+            if path.name not in replaced:
+                with suppress(FileNotFoundError):
+                    self._index_segment(path)
+        return [self._index_damaged(path) for path in damaged if path.name not in replaced]
+
+    def _index_damaged(self, path: Path) -> Problem:
+        with suppress(*segment.UNREADABLE):
+            self._index_segment(path, trusted=False)
+        return problems.bad_segment(path, "its checksum is wrong", _ids(self._catalogue.lying_in(path.name)))
 
     def _index_segment(self, path: Path, *, trusted: bool = True) -> None:
         opened = segment.Segment(path)
         row = SegmentRow(path.name, path.stat().st_size, opened.rows, opened.described.replaces)
-        self._catalogue.add_segment(row, opened.listing(), trusted=trusted)
+        self._catalogue.add_segment(row, opened.listing(), path.exists, trusted=trusted)
 
     def _changed(self, row: SegmentRow) -> list[Problem]:
         """What is wrong with a segment that the catalogue knows, as far as its size tells."""

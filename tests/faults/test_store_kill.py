@@ -79,6 +79,41 @@ def test_a_kill_between_the_published_segment_and_the_removed_journal_shows_noth
     assert not list((path / "journals").iterdir())
 
 
+@pytest.mark.study
+def test_a_kill_in_any_call_of_a_compaction_changes_nothing_that_is_seen(server: Writers, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    with Store.create(whole) as store:
+        for number in [*range(12), *range(20)]:  # twelve records are superseded
+            store.append(episode(number))
+            if number % 5 == 4:
+                store.seal()
+        expected = list(store)
+    killed = 0
+    for name, calls in (
+        ("write_all", 12),
+        ("sync", 4),
+        ("publish", 3),
+        ("publish_after", 3),
+        ("remove", 6),
+        ("sync_folder", 6),
+    ):
+        for aim in (f"{name}:{at}" for at in range(1, calls + 1)):
+            path = tmp_path / aim.replace(":", "_")
+            shutil.copytree(whole, path)
+            (answer,) = server.play(path, 0, 0, die=aim, compact=True)
+            killed += answer["code"] == -9
+            for writable in (False, True, False):
+                with Store.open(path, writable=writable) as store:
+                    assert list(store) == expected, aim
+                    assert store.verify() == [], aim
+            with Store.open(path, writable=True) as store:
+                store.compact()
+                assert list(store) == expected
+            assert len(list((path / "segments").glob("*.parquet"))) == 1
+            shutil.rmtree(path)
+    assert killed >= 25
+
+
 def test_killed_again_and_again_by_several_writers_at_once(server: Writers, path: Path) -> None:
     answers: list[dict[str, Any]] = []
     for round_number in range(5):

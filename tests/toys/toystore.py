@@ -106,11 +106,20 @@ class Writers:
         self._process = process
 
     def play(
-        self, store: Path, first: int, count: int, *, die: str = "", seal: int = 8, times: int = 1
+        self,
+        store: Path,
+        first: int,
+        count: int,
+        *,
+        die: str = "",
+        seal: int = 8,
+        times: int = 1,
+        compact: bool = False,
     ) -> list[dict[str, Any]]:
-        """Lets `times` children at once append `count` episodes each. One answer a child: its exit code (-9: killed) and the
-        numbers that were reported done before."""
-        request = {"store": str(store), "first": first, "count": count, "die": die, "seal": seal, "times": times}
+        """Lets `times` children at once append `count` episodes each, and then perhaps compact. One answer a child: its
+        exit code (-9: killed) and the numbers that were reported done before."""
+        request: dict[str, Any] = {"store": str(store), "first": first, "count": count, "die": die, "seal": seal}
+        request |= {"times": times, "compact": compact}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -167,14 +176,18 @@ def _write(request: dict[str, Any], first: int, pipe: int) -> None:
     import dying
 
     from trajectories import store as module
+    from trajectories import upkeep
 
     module.SEAL_RECORDS = request["seal"]
+    upkeep.SEGMENT_RECORDS = 9
     os.environ["TOY_DIE"] = request["die"]
     with Store.open(request["store"], writable=True) as store:
         dying.arm()
         for number in range(first, first + request["count"]):
             store.append(episode(number))
             os.write(pipe, f"{number}\n".encode())
+        if request["compact"]:
+            store.compact()
 
 
 if __name__ == "__main__":
