@@ -25,6 +25,8 @@ class _Dialect(NamedTuple):
     """How a language's declared types map to Python's, and how a value is read from its source text (None: it is one)."""
 
     types: Mapping[str, type]
+    plain: Mapping[str, type]
+    """Those whose values are compared as they are, or equal texts as texts."""
     collections: frozenset[str]
     read: Callable[[str, str, str | None], Any] | None
     not_text: str
@@ -40,10 +42,11 @@ _PYTHON_TYPES: Final[dict[str, type]] = {
     "dict": dict,
     "any": str,
 }
+_PYTHON_SCALARS: Final = {kind: declared for kind, declared in _PYTHON_TYPES.items() if declared not in (list, dict)}
 _DIALECTS: Final = {
-    "Python": _Dialect(_PYTHON_TYPES, frozenset({"array", "tuple"}), None, ""),
-    "Java": _Dialect(java.TYPES, frozenset({"Array", "ArrayList"}), java.read_java, "type_error:java"),
-    "JavaScript": _Dialect(javascript.TYPES, frozenset({"array"}), javascript.read_javascript, "type_error:js"),
+    "Python": _Dialect(_PYTHON_TYPES, _PYTHON_SCALARS, frozenset({"array", "tuple"}), None, ""),
+    "Java": _Dialect(java.TYPES, {}, frozenset({"Array", "ArrayList"}), java.read_java, "type_error:java"),
+    "JavaScript": _Dialect(javascript.TYPES, {}, frozenset({"array"}), javascript.read_javascript, "type_error:js"),
 }
 
 
@@ -92,9 +95,15 @@ def holds_calls(decoded: Any) -> bool:
 
 def well_formed(decoded: Any) -> bool:
     """Whether a decoder's result is a list, perhaps empty, of one-key dicts that hold dicts."""
-    return type(decoded) is list and all(
-        type(call) is dict and len(call) == 1 and type(next(iter(call.values()))) is dict for call in decoded
-    )
+    if type(decoded) is not list:
+        return False
+    for call in decoded:
+        if type(call) is not dict or len(call) != 1:
+            return False
+        (arguments,) = call.values()
+        if type(arguments) is not dict:
+            return False
+    return True
 
 
 class CallTask(NamedTuple):
@@ -177,32 +186,39 @@ def _fault(error_type: str, why: str, parameter: str | None = None) -> Outcome:
 def _judge_arguments(
     parameters: Mapping[str, Any], given: Mapping[str, Any], allowed: Mapping[str, Any], dialect: _Dialect
 ) -> Outcome:
-    properties = parameters["properties"]
-    for name in parameters["required"]:
+    try:
+        properties, required, plain = parameters["properties"], parameters["required"], dialect.plain
+    except KeyError:
+        raise Crash("the function's parameters lack 'properties' or 'required'") from None
+    for name in required:
         if name not in given:
             return _fault("simple_function_checker:missing_required", "A required parameter is missing.", name)
     for name, value in given.items():
         if name not in properties or name not in allowed:
             return _fault("simple_function_checker:unexpected_param", "The parameter is not expected.", name)
-        error_type = _judge_value(value, properties[name], allowed[name], dialect)
+        options = allowed[name]
+        if type(value) is plain.get(properties[name].get("type")) and type(options) is list and value in options:
+            continue  # the common case, which none of the rules would refuse
+        error_type = _judge_value(value, properties[name], options, dialect)
         if error_type is not None:
             return _fault(error_type, f"A {type(value).__name__} that is not allowed.", name)
-    for name, values in allowed.items():
-        if name not in given and "" not in values:
-            return _fault("simple_function_checker:missing_optional", "The parameter may not be left out.", name)
+    if len(given) < len(allowed):  # each that is given is allowed, so equal numbers leave none out
+        for name, values in allowed.items():
+            if name not in given and "" not in values:
+                return _fault("simple_function_checker:missing_optional", "The parameter may not be left out.", name)
     return VALID
 
 
 def _judge_value(value: Any, declaration: Mapping[str, Any], allowed: Any, dialect: _Dialect) -> str | None:
     """The error type of one argument, None if it is allowed. Raises Crash."""
-    kind: str = declaration["type"]
+    kind: str = declaration.get("type", "")
     declared = _known_type(dialect, kind)
-    item_kind: str | None = declaration["items"]["type"] if kind in dialect.collections else None
+    item_kind = _item_kind(declaration) if kind in dialect.collections else None
     if dialect.read is not None:
         if type(value) is not str:
             return dialect.not_text
         value = _read(dialect.read, value, kind, item_kind)
-    else:
+    elif type(value) is not declared:
         value = _converted(value, kind)
     item_type = None if item_kind is None else _known_type(dialect, item_kind)
     error_type, variable = _judge_type(value, allowed, declared, item_type)
@@ -214,10 +230,17 @@ def _judge_value(value: Any, declaration: Mapping[str, Any], allowed: Any, diale
 
 
 def _known_type(dialect: _Dialect, kind: str) -> type:
+    declared = dialect.types.get(kind)
+    if declared is None:
+        raise Crash(f"the declared type {kind!r} is unknown")
+    return declared
+
+
+def _item_kind(declaration: Mapping[str, Any]) -> str:
     try:
-        return dialect.types[kind]
+        return declaration["items"]["type"]
     except KeyError:
-        raise Crash(f"the declared type {kind!r} is unknown") from None
+        raise Crash("the type of an array's items is not declared") from None
 
 
 def _read(read: Callable[[str, str, str | None], Any], text: str, kind: str, item_kind: str | None) -> Any:

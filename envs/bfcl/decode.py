@@ -8,7 +8,8 @@ language tag fails.
 Known differences, all on the side of refusing:
 - arithmetic is computed by `arithmetic.py`, never by `eval`: an operator over calls, names, attributes, subscripts,
   comparisons or f-strings raises DecodeError, where upstream evaluates it (and mostly fails with a NameError);
-- texts over `MAX_TEXT` characters and over Python's own limits of nesting raise DecodeError;
+- texts over `MAX_TEXT` characters (`grammar.MAX_SOURCE` bytes of Java or JavaScript), and those over the limits of nesting
+  or work, raise DecodeError;
 - where upstream's recursion limit is reached depends on the caller's stack there as here.
 """
 
@@ -21,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from envs.bfcl.arithmetic import compute
+from envs.bfcl.plain_calls import read_plain
 
 MAX_TEXT: Final = 100_000
 """Characters of an answer that may hold calls; 32,000 tokens hold about as many. Longer ones are refused unread."""
@@ -110,7 +112,11 @@ def _refusal(fault: Exception, answer: object) -> DecodeError:
 
 
 def _decode_python(body: str) -> list[dict[str, Any]]:
-    tree = _parse(body.strip("[]'"))
+    source = body.strip("[]'")
+    plain = read_plain(source)
+    if plain is not None:
+        return plain
+    tree = _parse(source)
     if isinstance(tree, ast.Call):
         return [_call(tree)]
     if not isinstance(tree, ast.Tuple | ast.List | ast.Set):

@@ -382,3 +382,81 @@ def _print_mix(title: str, kinds: list[str], ours: list[Any], upstream: list[Any
     crashes = Counter(answer["crash"].split(":")[0] for answer in upstream if crashed(answer))
     types = Counter(outcome[1] for outcome in ours)
     print(f"\n{title}: {len(ours)} outputs of {len(set(kinds))} kinds, {valid} valid, crashes {dict(crashes)}\n{types}")
+
+
+EVALUATED = {
+    "[f(a=len('abc') + 1)]": 4,
+    "[f(a=f'{1}' + 'a')]": "1a",
+    "[f(a=(1 < 2) + 1)]": 2,
+    "[f(a=[1, 2][0] + 1)]": 2,
+    "[f(a='a'.upper() + 'b')]": "Ab",
+    "[f(a=1 + (2 if True else 3))]": 3,
+}
+
+
+def test_the_only_python_answers_that_upstream_alone_reads_have_code_under_an_operator(oracle: Oracle) -> None:
+    upstream = oracle.ask("decode_ast", [{"text": text} for text in EVALUATED])
+    assert upstream == [[{"f": {"a": value}}] for value in EVALUATED.values()]
+    assert all(crashed(attempt(decode_ast, text)) for text in EVALUATED)
+
+
+CRASHES: list[tuple[str, dict[str, Any], Any, Any]] = [
+    ("an integer beyond any float", {"type": "float"}, [1.0], 10**400),
+    ("an unknown type", {"type": "number"}, [1], 1),
+    ("no declared type", {}, [1], 1),
+    ("no type of items", {"type": "array"}, [[1]], [1]),
+    ("an unknown type of items", {"type": "array", "items": {"type": "number"}}, [[1]], [1]),
+    ("a list beside a number", {"type": "array", "items": {"type": "string"}}, [["a"], 5], ["a"]),
+    ("a list beside a dict", {"type": "array", "items": {"type": "string"}}, [["a"], {"k": "v"}], ["a"]),
+    ("a dict against a list", {"type": "dict"}, [{"k": ["v"]}, ["x"]], {"k": "w"}),
+    ("a dict whose key allows a number", {"type": "dict"}, [{"k": 1}], {"k": 1}),
+    ("a dict for one text", {"type": "dict"}, "name", {}),
+    ("numbers where dicts are expected", {"type": "array", "items": {"type": "dict"}}, ["", [{"k": ["v"]}]], [1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "allowed", "value"), [case[1:] for case in CRASHES], ids=[case[0] for case in CRASHES]
+)
+def test_where_upstreams_checker_raises_ours_says_so(
+    oracle: Oracle, declaration: dict[str, Any], allowed: Any, value: Any
+) -> None:
+    functions = [{"name": "f", "parameters": {"properties": {"a": declaration}, "required": []}}]
+    decoded, answer = [{"f": {"a": value}}], [{"f": {"a": allowed}}]
+    item = {"functions": functions, "decoded": decoded, "answer": answer, "language": "Python", "category": "simple"}
+    assert crashed(oracle.ask("ast_check", [item])[0])
+    outcome = check_calls(functions, decoded, answer, "Python", "simple", underscore_to_dot=False)
+    assert (outcome.valid, outcome.error_type) == (False, CRASH)
+
+
+UNREADABLE_SOURCE = [
+    ("integer", "9" * 5000, "Java"),
+    ("long", "9" * 5000 + "L", "Java"),
+    ("Set", "new HashSet<>()", "Java"),
+    ("integer", "9" * 5000, "JavaScript"),
+    ("Bigint", "9n\n", "JavaScript"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "language"), UNREADABLE_SOURCE)
+def test_where_upstreams_converters_raise_ours_says_so(oracle: Oracle, kind: str, text: str, language: str) -> None:
+    functions = [{"name": "f", "parameters": {"properties": {"a": {"type": kind}}, "required": []}}]
+    decoded, answer = [{"f": {"a": text}}], [{"f": {"a": ["x"]}}]
+    item = {"functions": functions, "decoded": decoded, "answer": answer, "language": language, "category": "simple"}
+    assert crashed(oracle.ask("ast_check", [item])[0])
+    outcome = check_calls(functions, decoded, answer, language, "simple", underscore_to_dot=False)
+    assert (outcome.valid, outcome.error_type) == (False, CRASH)
+
+
+FOUND_BY_MUTATION = [
+    ("[f`(a=1)]", "JavaScript"),  # a backtick is part of a name for the pinned grammar, an error for newer ones
+    ("[f(a={nm: 'x`'})]", "JavaScript"),
+    ('[b(x="\u00e9", y=1)]', "Java"),
+]
+
+
+@pytest.mark.parametrize(("text", "language"), FOUND_BY_MUTATION)
+def test_differences_that_were_found_stay_mended(oracle: Oracle, text: str, language: str) -> None:
+    assert same(
+        attempt(decode_ast, text, language), oracle.ask("decode_ast", [{"text": text, "language": language}])[0]
+    )
