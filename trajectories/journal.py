@@ -66,6 +66,10 @@ class JournalWriter:
         self.path = folder / f"{self.name}{SUFFIX}"
         self.broken = False
         """True after a failure that leaves the file in doubt: go on with a new journal."""
+        self._failure = (
+            f"Writing {self.path} was interrupted before this episode was on the disk: it is not stored. "
+            "Nothing that was reported done is lost: resume."
+        )
         self._changed = threading.Condition()
         self._syncing = False
         temporary = folder / f".{self.name}.tmp"  # others see the journal only once its lock is held
@@ -118,10 +122,7 @@ class JournalWriter:
         with self._changed:
             while self._durable < end:
                 if self.broken:
-                    raise InfrastructureError(
-                        f"Writing {self.path} failed before this episode was on the disk: it is not stored. "
-                        "Nothing that was reported done is lost: check the disk, then resume."
-                    )
+                    raise InfrastructureError(self._failure)
                 if not self._syncing:
                     self._syncing = True
                     return False
@@ -134,6 +135,9 @@ class JournalWriter:
             with durable.explained(self.path):
                 durable.sync(self._fd)
             synced = True
+        except (InfrastructureError, InputError) as error:
+            self._failure = str(error)
+            raise
         finally:
             with self._changed:
                 self._syncing = False

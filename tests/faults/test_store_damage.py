@@ -236,10 +236,12 @@ def test_a_newer_journal_is_refused(unsealed: Path, copy: Path) -> None:
 def test_a_newer_segment_is_refused(sealed: Path, copy: Path) -> None:
     shutil.copytree(sealed, copy)
     old = min((copy / "segments").iterdir())
-    table = pq.read_table(old)
-    meta = {key: value.replace(b'"schema": 1', b'"schema": 2') for key, value in table.schema.metadata.items()}
+    table, meta = pq.read_table(old), pq.ParquetFile(old).metadata.metadata[b"harness.segment"]
+    newer = meta.replace(b'"schema": 1', b'"schema": 2')
     sink = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata(meta), sink)
+    with pq.ParquetWriter(sink, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"harness.segment": newer.decode()})
     content = sink.getvalue().to_pybytes()
     old.unlink()
     name = f"{old.name[:26]}{zlib.crc32(content):08x}.parquet"

@@ -1,5 +1,6 @@
 """The store, used as intended: what goes in comes out, the latest wins, filters and readers see what was reported done."""
 
+import errno
 import math
 import os
 import threading
@@ -14,7 +15,7 @@ from toystore import OURS, THEIRS, episode
 
 from trajectories import durable, journal_records
 from trajectories import store as module
-from trajectories.failures import InputError
+from trajectories.failures import InfrastructureError, InputError
 from trajectories.schema import Message, ToolSpec, Trajectory, Verdict, digest
 from trajectories.store import Store, find_store
 
@@ -242,6 +243,37 @@ def test_threads_that_append_at_once_share_an_fsync(store: Store, monkeypatch: p
 def fill_from(store: Store, first: int, count: int) -> None:
     for number in range(first, first + count):
         store.append(episode(number))
+
+
+def test_threads_whose_shared_fsync_fails_all_hear_why_and_none_is_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.append(episode(0))
+
+    def full(fd: int) -> None:
+        time.sleep(0.05)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    heard: list[str] = []
+
+    def append(number: int) -> None:
+        try:
+            store.append(episode(number))
+        except InfrastructureError as error:
+            heard.append(str(error))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(durable, "sync", full)
+        threads = [threading.Thread(target=append, args=(number,)) for number in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(heard) == 4
+    assert all("No space left" in sentence for sentence in heard)
+    store.append(episode(9))
+    with Store.open(store.path) as reader:
+        assert list(store) == list(reader) == [episode(0), episode(9)]
 
 
 def test_every_append_is_synced_before_it_returns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
