@@ -33,18 +33,9 @@ OVERHEAD_MIB = 192
 DAEMON_S = 30
 """Longest wait for one answer of the daemon."""
 BUILD_S = 900
+OLDEST_API = "1.41"
+"""Of Docker 20.10; only to ask which one the daemon speaks."""
 CAPABILITIES = ["SETUID", "SETGID", "KILL"]
-ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/tmp",  # noqa: S108 - the jail's own
-    "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "MALLOC_ARENA_MAX": "2",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "TZ": "UTC",
-}
 COMMAND = ["python3", "-s", "-P", "-S", "/harness/supervisor.py"]
 DOCKERFILE = """\
 FROM {base}
@@ -65,13 +56,26 @@ def client(timeout_s: int = DAEMON_S) -> Any:
     """A client of the daemon that the environment names. InputError where the SDK is missing, SandboxError where none answers."""
     try:
         import docker.errors
+        import requests
     except ImportError as error:
         raise InputError('The docker sandbox needs the Docker SDK: pip install "lopd-harness[sandbox]".') from error
     try:
-        found = docker.from_env(timeout=timeout_s)
-    except docker.errors.DockerException as error:
+        return docker.from_env(
+            timeout=timeout_s, version=_api_version(docker.from_env(timeout=timeout_s, version=OLDEST_API))
+        )
+    except (docker.errors.DockerException, requests.RequestException) as error:
         raise SandboxError(f"No Docker daemon answers: {_short(error)}") from error
-    return found
+
+
+def _api_version(engine: Any) -> str:
+    """The newest that both sides speak. The SDK's own way to ask leaves its socket open where nobody answers."""
+    from docker.constants import DEFAULT_DOCKER_API_VERSION
+
+    try:
+        theirs = str(engine.api.version(api_version=False)["ApiVersion"])
+    finally:
+        engine.close()
+    return min(theirs, DEFAULT_DOCKER_API_VERSION, key=lambda version: [int(part) for part in version.split(".")])
 
 
 @contextlib.contextmanager
@@ -216,7 +220,7 @@ def _settings(run_id: str, ceiling: Limits, runtime: str | None) -> dict[str, An
     scratch = "rw,noexec,nosuid,nodev,mode=1777,nr_inodes=4096"
     return {
         "user": "0:0",
-        "environment": ENVIRONMENT,
+        "environment": jail.ENVIRONMENT,
         "working_dir": "/",
         "hostname": "sandbox",
         "labels": {LABEL: owner(), RUN_LABEL: run_id},
@@ -354,4 +358,16 @@ def reap(*, everything: bool = False) -> list[str]:
                 with contextlib.suppress(docker.errors.NotFound, docker.errors.APIError):
                     engine.api.remove_container(container.id, force=True, v=True)
                 removed.append(str(container.name))
+    return removed
+
+
+def remove_old_images() -> list[str]:
+    """Remove the images of other versions of the supervisor; their tags."""
+    removed: list[str] = []
+    with _daemon("list images") as engine:
+        for image in engine.images.list(name=REPOSITORY):
+            for name in image.tags:
+                if name != tag():
+                    engine.images.remove(name, force=True)
+                    removed.append(str(name))
     return removed

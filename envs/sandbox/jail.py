@@ -11,6 +11,18 @@ from envs.sandbox import wire
 from trajectories.failures import SandboxError
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",  # noqa: S108 - the jail's own
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MALLOC_ARENA_MAX": "2",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "TZ": "UTC",
+}
+"""All that a jail knows of settings."""
 START_S = 60.0
 """Longest wait for a jail to stand."""
 

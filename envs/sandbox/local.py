@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import shutil
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ REFUSALS = (errno.EPERM, errno.ENOSPC, errno.EINVAL, errno.ENOSYS, errno.EACCES)
 PACKAGES_AT = "/opt/packages"
 LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
 FILES = ("/etc/ld.so.cache", "/etc/alternatives")
+UNSAFE_PREFIX = "harness-unsafe-"
 UNSAFE = "Code runs without a jail (unsafe): it can read, write and send whatever you can."
 
 
@@ -52,7 +54,7 @@ def start(
         outer = {"inner_uid": None}
         setup |= {"uids": CHILD_IDS, "host_uids": (FIRST_HOST_ID, HOST_IDS), "own_uid": FIRST_HOST_ID + HOST_IDS - 2}
     outer |= {"host": os.getpid(), "python": _interpreter(), "supervisor": str(jail.SUPERVISOR), "tmp_mib": TMP_MIB}
-    outer |= {"binds": list(binds(packages))}
+    outer |= {"binds": list(binds(packages)), "environment": jail.ENVIRONMENT}
     program = Path(__file__).with_name("namespaces.py")
     return _launch("local", [*launcher, _interpreter(), "-I", "-S", str(program), json.dumps(outer)], setup)
 
@@ -60,7 +62,7 @@ def start(
 def start_unsafe(*, preload: Sequence[str] = ()) -> jail.Jail:
     """The same supervisor without any jail: resource limits only. For developers on systems that can do no better."""
     warnings.warn(UNSAFE, UserWarning, stacklevel=3)
-    scratch = tempfile.TemporaryDirectory(prefix="harness-unsafe-")
+    scratch = tempfile.TemporaryDirectory(prefix=f"{UNSAFE_PREFIX}{os.getpid()}-")
     setup = _setup(preload, own_pids=False) | {"bare": True, "cwd": scratch.name, "site": []}
     return _launch("unsafe", [_interpreter(), "-s", "-P", "-S", str(jail.SUPERVISOR)], setup, scratch)
 
@@ -130,7 +132,7 @@ def _launch(kind: str, command: Sequence[str], setup: dict[str, Any], scratch: A
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             stderr=said,
-            env={"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"},
+            env=jail.ENVIRONMENT,
             cwd="/",
         )
     connection = wire.Connection(wire.SocketStream(ours))
@@ -178,3 +180,12 @@ def _refusal(process: "subprocess.Popen[bytes]", said: IO[bytes]) -> InputError 
         f"This kernel gives no namespaces for a local sandbox ({told['text']}): use --sandbox docker, "
         "or --unsafe to run the code without any protection."
     )
+
+
+def reap_unsafe() -> list[Path]:
+    """Remove the scratch folders of dead owners; jails proper leave none."""
+    folders = Path(tempfile.gettempdir()).glob(f"{UNSAFE_PREFIX}*-*")
+    dead = [path for path in folders if not Path(f"/proc/{path.name.split('-')[2]}").exists()]
+    for path in dead:
+        shutil.rmtree(path, ignore_errors=True)
+    return dead

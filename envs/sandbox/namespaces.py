@@ -1,6 +1,6 @@
 """Builds a local jail and becomes its supervisor: run as a program, `python -I -S namespaces.py SETUP`, never imported.
 
-SETUP is JSON: `host` (pid of the owner, whose death ends the jail), `python` (the interpreter, a path that the binds hold),
+SETUP is JSON: `environment` (the only one the jail sees), `host` (pid of the owner, whose death ends the jail), `python` (the interpreter, a path that the binds hold),
 `supervisor` (the file to run), `binds` (source, target pairs), `tmp_mib`, `inner_uid` (None for a real root user).
 
 Namespaces: user (for a real root user only the zygote gets one, see supervisor.py), mount, pid, net, ipc, uts. The root is a
@@ -29,17 +29,6 @@ PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390
 ROOT = "/sys"
 """Where the new root is put together: a folder that every Linux has and that no bind comes from."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
-ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/tmp",  # noqa: S108 - the jail's own
-    "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "MALLOC_ARENA_MAX": "2",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "TZ": "UTC",
-}
 
 
 def unshare(inner_uid: int | None) -> None:
@@ -135,7 +124,7 @@ def become_supervisor(setup: dict[str, Any]) -> NoReturn:
     if setup["inner_uid"] is not None:
         kernel.keep_capabilities_over_exec()
     os.closerange(3, 1 << 12)
-    os.execve(setup["python"], [setup["python"], "-s", "-P", "-S", "/harness/supervisor.py"], ENVIRONMENT)  # noqa: S606 - that is the point
+    os.execve(setup["python"], [setup["python"], "-s", "-P", "-S", "/harness/supervisor.py"], setup["environment"])  # noqa: S606 - that is the point
 
 
 def guard(supervisor: int, owner: int) -> int:

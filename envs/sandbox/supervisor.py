@@ -76,7 +76,14 @@ PRELOADED = (
 
 # From <linux/prctl.h>, <linux/sched.h>, <sys/mount.h>.
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
-PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, PR_SET_SECCOMP, SECCOMP_FILTER = 4, 38, 36, 22, 2
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, PR_SET_SECCOMP, SECCOMP_FILTER = (
+    1,
+    4,
+    38,
+    36,
+    22,
+    2,
+)
 CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER = 0x20000, 0x20000000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 CAP_KILL, CAP_SETGID, CAP_SETUID = 5, 6, 7
@@ -552,7 +559,7 @@ class Zygote:
         self.bare: bool = setup["bare"]
         self.uids: list[int] | None = setup["uids"]
         self.cwd: str = setup["cwd"]
-        self.scratch = [path for path in (*SCRATCH, self.cwd) if os.path.isdir(path)] if not self.bare else [self.cwd]
+        self.scratch = [self.cwd] if self.bare else [path for path in SCRATCH if os.path.isdir(path)]
         self.runs = 0
         self.main = 0
         self.killed = ""
@@ -1281,6 +1288,8 @@ def _drop(setup: Mapping[str, Any]) -> None:
         os.setresuid(*[setup["own_uid"]] * 3)
     if not setup["bare"]:
         set_capabilities(0)
+    if setup["own_pids"]:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would have undone it
     prctl(PR_SET_DUMPABLE, 0)
 
 
