@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import secrets
+import socket
 import struct
 import tarfile
 from collections.abc import Generator, Sequence
@@ -67,8 +68,23 @@ def client(timeout_s: int = DAEMON_S) -> Any:
         raise SandboxError(f"No Docker daemon answers: {_short(error)}") from error
 
 
+def _require_listener() -> None:
+    """SandboxError where nobody listens on the engine's local socket. The SDK finds out too, but leaves its own socket open then."""
+    from docker.utils import parse_host
+
+    kind, _, path = str(parse_host(os.environ.get("DOCKER_HOST"))).partition("://")
+    if kind != "http+unix":
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(DAEMON_S)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            raise SandboxError(f"No Docker daemon answers at {path}: {error.strerror or error}.") from error
+
+
 def _api_version(engine: Any) -> str:
-    """The newest that both sides speak. The SDK's own way to ask leaves its socket open where nobody answers."""
+    """The newest that both sides speak. The SDK's own way to ask can't be closed where it fails."""
     from docker.constants import DEFAULT_DOCKER_API_VERSION
 
     try:
