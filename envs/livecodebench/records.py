@@ -22,10 +22,12 @@ from trajectories.schema import digest
 UNPACKED_BYTES = 256 * 2**20
 """Private tests of one record that unpack to more are refused."""
 
-FIELDS = ("question_id", "question_content", "platform", "contest_date", "difficulty", "public_test_cases")
-"""What tells a record; the others have defaults."""
+FIELDS = ("question_id", "question_content", "public_test_cases")
+"""What a record has to have; the others have defaults."""
 
 DIFFICULTIES = ("easy", "medium", "hard")
+UNRATED = "unrated"
+"""The difficulty of a record that has none."""
 
 _TEXT_OPERATIONS = frozenset({"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"})
 _SILENT_OPERATIONS = frozenset({"PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"})
@@ -75,11 +77,11 @@ def problem_of(record: Mapping[str, Any], where: str) -> Problem:
         id=record["question_id"],
         title=_text(record, "question_title", place),
         content=record["question_content"],
-        platform=record["platform"],
+        platform=_text(record, "platform", place),
         contest_id=_text(record, "contest_id", place),
-        contest_date=record["contest_date"],
+        contest_date=_text(record, "contest_date", place),
         starter_code=_text(record, "starter_code", place),
-        difficulty=record["difficulty"],
+        difficulty=_text(record, "difficulty", place) or UNRATED,
         function=_function(record, place),
         public=_tests(_json(record["public_test_cases"], f"{place}: public_test_cases"), f"{place}: public_test_cases"),
         private=decode_private(record.get("private_test_cases", "[]"), place),
@@ -98,7 +100,7 @@ def check_fields(record: Mapping[str, Any], where: str) -> None:
 
 def record_digest(record: Mapping[str, Any]) -> str:
     """Over all of a record that an episode or a grade depends on."""
-    names = (*FIELDS, "question_title", "starter_code", "metadata", "contest_id")
+    names = (*FIELDS, "question_title", "platform", "contest_date", "difficulty", "starter_code", "metadata")
     private = record.get("private_test_cases", "")
     text = private if isinstance(private, str) else json.dumps(private)
     return digest([record.get(name) for name in names] + [hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()])

@@ -28,12 +28,17 @@ exec(compile(sys.argv.pop(), "solution.py", "exec", dont_inherit=True))
 """Runs the solution, its last argument, as `__main__` after the imports."""
 
 CALLER = f"""{_START}
+_imported = dict(globals())
+
 def _call_solution(_name, _arguments):
     _class = globals().get("Solution")
     if isinstance(_class, type) and hasattr(_class, _name):
         return getattr(_class(), _name)(*_arguments)
+    if globals().get(_name) is _imported.get(_name):
+        raise NameError(f"the solution has no function {{_name!r}}")
     return globals()[_name](*_arguments)
 """
+"""Calls the solution's own function: a name that the imports brought, such as `add`, is none."""
 
 
 def grade(worker: Worker, problem: Problem, code: str, time_limit_s: int = TIME_LIMIT_S) -> Ran:
