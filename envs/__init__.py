@@ -2,7 +2,10 @@
 
 import gymnasium
 
-_ENTRY_POINTS = {"bfcl-v3": "envs.bfcl.env:BFCLEnv"}
+_ENTRY_POINTS = {
+    "bfcl-v3": "envs.bfcl.env:BFCLEnv",
+    "evalplus": "envs.evalplus.env:EvalPlusEnv",
+}
 
 for _name, _entry_point in _ENTRY_POINTS.items():
     if f"harness/{_name}" not in gymnasium.registry:

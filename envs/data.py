@@ -27,6 +27,7 @@ from trajectories.failures import InfrastructureError, InputError
 
 SOURCES: dict[str, str] = {
     "bfcl-v3": "envs.bfcl.source:SOURCE",
+    "evalplus": "envs.evalplus.source:SOURCE",
 }
 """Name -> `module:attribute` of its `Source`, imported on use."""
 
@@ -73,6 +74,9 @@ class Source:
     `fetch` downloads the pinned file into a folder and returns it; `sha256` is that file's. `select` gets a folder
     (of an unpacked archive too) or a single file, and raises InputError where the records are not its own.
     `tree_sha256` is the digest of what `select` picks from the pinned file.
+
+    Data of several files has `pinned` instead of the two digests: whether the file at this place is the pinned one. Its `fetch`
+    returns a folder of files that it has checked itself, and a copy that lacks some of them is still the pinned data.
     """
 
     version: str
@@ -80,6 +84,7 @@ class Source:
     tree_sha256: str
     fetch: Callable[[Path], Path]
     select: Callable[[Path], Selection]
+    pinned: Callable[[str, Path], bool] | None = None
 
 
 def home() -> Path:
@@ -226,6 +231,8 @@ def _download(name: str, row: Source, temporary: Path) -> Path:
     folder = temporary / "download"
     folder.mkdir()
     path = row.fetch(folder)
+    if row.pinned is not None:
+        return path
     found = file_sha256(path)
     if found != row.sha256:
         raise InputError(
@@ -241,13 +248,21 @@ def _build(name: str, row: Source, copy: Path, built: Path, temporary: Path) -> 
     hashes = {place: _install_file(file, built / place) for place, file in sorted(selection.files.items())}
     tree = tree_sha256(hashes)
     sha256 = tree if copy.is_dir() else file_sha256(copy)
-    custom = sha256 != (row.tree_sha256 if copy.is_dir() else row.sha256)
+    custom = _is_custom(row, copy, selection, sha256)
     version = f"custom:{sha256[:8]}" if custom else row.version
+    if row.pinned is not None and not custom and selection.missing:
+        version = f"part:{tree[:8]}"
     pulled = Pulled(name, version, built, sha256, custom, selection.missing)
     record = {**pulled._asdict(), "files": hashes}
     del record["path"]
     (built / RECORD).write_text(json.dumps(record, indent=1), "utf-8")
     return pulled
+
+
+def _is_custom(row: Source, copy: Path, selection: Selection, sha256: str) -> bool:
+    if row.pinned is not None:
+        return not all(row.pinned(place, file) for place, file in selection.files.items())
+    return sha256 != (row.tree_sha256 if copy.is_dir() else row.sha256)
 
 
 def _install_file(source: Path, target: Path) -> str:

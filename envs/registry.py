@@ -7,6 +7,7 @@ from envs.base import Benchmark, unknown_name
 
 BENCHMARKS: dict[str, str] = {
     "bfcl-v3": "envs.bfcl.benchmark:BFCLv3",
+    "evalplus": "envs.evalplus.benchmark:EvalPlus",
 }
 """Benchmark name -> `module:Class` of its `Benchmark`. The Gymnasium id is `harness/<name>`."""
 

@@ -1,0 +1,1 @@
+"""EvalPlus: HumanEval+ and MBPP+."""
