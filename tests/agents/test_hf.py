@@ -31,6 +31,7 @@ AFTER_CALL = (
     Message(role="tool", name="get_weather", tool_call_id="call_0", content="sunny"),
 )
 ANSWER = "<think>\nSunny, then.\n</think>\n\nIt is sunny."
+LESSONS = ((QUESTION, CALL), ((*QUESTION, *AFTER_CALL), ANSWER))
 
 
 @pytest.fixture(scope="module")
@@ -40,31 +41,7 @@ def random_folder(models: Any, shared_data: Path, tmp_path_factory: pytest.TempP
 
 @pytest.fixture(scope="module")
 def trained_folder(models: Any, shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Qwen3 whose layers are random and whose last matrix is fitted, so that it calls the tool and answers from its result.
-
-    Random layers tell the positions of both answers apart; least squares then puts each next token on top.
-    """
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    shape = {"hidden_size": 128, "head_dim": 32, "initializer_range": 0.2, "tie_word_embeddings": False}
-    folder = models.tiny_qwen3(shared_data, tmp_path_factory.mktemp("trained") / "qwen3", **shape)
-    chat = Chat(load_tokenizer(folder, "tiny"), "tiny")
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    states, targets = [], []
-    for history, answer in ((QUESTION, CALL), ((*QUESTION, *AFTER_CALL), ANSWER)):
-        prompt, said = chat.encode(chat.render(history, (WEATHER,))), chat.encode(answer + "<|im_end|>")
-        with torch.inference_mode():
-            states.append(model.model(torch.tensor([[*prompt, *said]])).last_hidden_state[0, len(prompt) - 1 : -1])
-        targets += said
-    vocabulary = torch.tensor(targets).unique()
-    wanted = 20.0 * (torch.tensor(targets)[:, None] == vocabulary).double()
-    fitted = torch.linalg.lstsq(torch.cat(states).double(), wanted, driver="gelsd").solution
-    with torch.no_grad():
-        model.lm_head.weight.zero_()
-        model.lm_head.weight[vocabulary] = fitted.T.float()
-    model.save_pretrained(folder)
-    return folder
+    return models.fitted_qwen3(shared_data, tmp_path_factory.mktemp("fitted") / "qwen3", LESSONS, (WEATHER,))
 
 
 def build(folder: Path, mode: Any = "fc", **sampling: Any) -> LocalModel:

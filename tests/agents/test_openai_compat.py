@@ -267,9 +267,21 @@ def test_a_body_that_breaks_off_or_never_ends_is_a_fault(
         agent.act(HELLO, (), seed=0)
 
 
-def test_an_endpoint_that_is_down_is_one_sentence(make: Any) -> None:
-    with pytest.raises(InfrastructureError, match=r"http://127.0.0.1:9/v1 can't be reached: ConnectError"):
+def test_an_address_that_was_never_reached_stops_the_run(make: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"http://127.0.0.1:9/v1 can't be reached .*start the server, or check --base-url"
+    ):
         make(base_url="http://127.0.0.1:9/v1").act(HELLO, (), seed=0)
+
+
+def test_a_server_that_goes_down_later_is_an_infrastructure_fault(endpoint: Any, make: Any) -> None:
+    agent = make()
+    agent.act(HELLO, (), seed=0)
+    agent._client.close()
+    endpoint.close()
+    agent._client = make()._client
+    with pytest.raises(InfrastructureError, match=r"can't be reached: ConnectError.*given up after"):
+        agent.act(HELLO, (), seed=0)
 
 
 def prompt_length(tools_count: int) -> Any:

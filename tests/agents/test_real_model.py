@@ -20,9 +20,11 @@ from typing import Any
 
 import pytest
 
+from agents import registry
+from agents.base import AgentOptions, Sampling
 from agents.hf import Chat, load_tokenizer
 from harness.run_dir import RunDir
-from trajectories.schema import Trajectory
+from trajectories.schema import Message, ToolCall, ToolSpec, Trajectory
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = int(os.environ.get("HARNESS_REAL_MODEL", "0"))
@@ -210,6 +212,47 @@ def test_a_tiny_model_plays_the_same_in_process_and_served(tiny_smollm2: Path, t
     assert comparison.steps >= 6
     assert comparison.same_prompt_tokens == comparison.steps
     assert comparison.same_text >= comparison.steps - 1
+
+
+WEATHER = ToolSpec(
+    name="get_weather",
+    description="Weather now.",
+    parameters={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+QUESTION = (Message(role="user", content="How is the weather in Paris?"),)
+CALLING = Message(
+    role="assistant", tool_calls=(ToolCall(id="call_0", name="get_weather", arguments={"city": "Paris"}),)
+)
+RESULT = Message(role="tool", name="get_weather", tool_call_id="call_0", content="sunny")
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+LESSONS = ((QUESTION, CALL), ((*QUESTION, CALLING, RESULT), "It is sunny."))
+
+
+@pytest.mark.study
+def test_native_calls_of_qwen3_pass_through_the_server_as_they_do_in_process(
+    models: Any, shared_data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = models.fitted_qwen3(shared_data, tmp_path / "fitted-qwen3", LESSONS, (WEATHER,))
+    options = AgentOptions(sampling=Sampling(temperature=0.0, max_tokens=60))
+    local = registry.build(f"hf:{folder}", options)
+    with served(folder, tmp_path / "serve.log") as url:
+        remote = registry.build(f"openai:{folder.name}", options.model_copy(update={"base_url": url}))
+        said = [converse(agent) for agent in (local, remote)]
+        for agent in (local, remote):
+            agent.close()
+    assert said[0] == said[1]
+    assert "drop the tools" not in caplog.text
+
+
+def converse(agent: Any) -> tuple[Any, ...]:
+    """Call, result, answer: what was called and said, and the prompt tokens of both steps."""
+    first = agent.act(QUESTION, (WEATHER,), seed=0)
+    assert [(call.name, call.arguments) for call in first.tool_calls] == [("get_weather", {"city": "Paris"})]
+    assert (first.content, first.finish_reason) == ("", "tool_calls")
+    result = RESULT.model_copy(update={"tool_call_id": first.tool_calls[0].id})
+    second = agent.act((*QUESTION, first.message(), result), (WEATHER,), seed=1)
+    assert (second.content, second.tool_calls) == ("It is sunny.", ())
+    return first.usage.prompt_tokens, second.usage.prompt_tokens
 
 
 def shortest(n: int) -> list[str]:
