@@ -1,7 +1,8 @@
 """The problems of a split as rows: indexed once, with each record read and its tests decoded only when they are wanted.
 
 `livecodebench` has the split `test`, all problems of the last pull, and parts of it by release or date (`releases.py`);
-`code-tasks` has a split for each pull. `sample` is the handful of self-written problems that ships with the project. Order is upstream's:
+`code-tasks` has a split for each pull. `sample` is the handful of tasks that ships with the project: self-written ones for
+LiveCodeBench, generated ones for code tasks (`generator.py`, seed 0). Order is upstream's:
 by question_id, as text.
 """
 
@@ -42,6 +43,11 @@ class Row(NamedTuple):
     def problem(self) -> Problem:
         return _problem(self.place)
 
+    def reference_solution(self) -> str | None:
+        """The solution that a record of our own brings with it."""
+        found = self.place.read().get("reference_solution")
+        return found if isinstance(found, str) else None
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -60,7 +66,7 @@ class Dataset:
 def load(name: str, split: str) -> Dataset:
     """All rows of a benchmark's split. InputError for an unknown split, and where nothing is pulled."""
     if split == "sample":
-        return _samples()
+        return _samples(SAMPLES / f"{name}.jsonl")
     chosen = selection(split) if name == "livecodebench" else None
     if chosen is not None:
         return _part(_pulled(name), chosen, split)
@@ -108,11 +114,9 @@ def _whole(pulled: data.Pulled, folder: str) -> Dataset:
 _OURS = (data.RECORD, "hub.json")
 
 
-@lru_cache(maxsize=1)
-def _samples() -> Dataset:
-    paths = sorted(SAMPLES.glob("*.jsonl"))
-    tree = data.tree_sha256({path.name: data.file_sha256(path) for path in paths})
-    return Dataset(_read(paths), f"samples:{tree[:8]}")
+@lru_cache(maxsize=4)
+def _samples(path: Path) -> Dataset:
+    return Dataset(_read([path]), f"samples:{data.file_sha256(path)[:8]}")
 
 
 @lru_cache(maxsize=PROBLEMS_HELD)

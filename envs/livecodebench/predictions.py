@@ -13,11 +13,23 @@ from envs.base import Prediction, unknown_name
 from envs.livecodebench import extraction, lines
 from trajectories.failures import InputError
 
-LISTS = {"code_list": None, "output_list": extraction.official}
-SINGLE = {"code": None, "output": extraction.official}
-"""Keys that hold solutions, the first that is there counts; and how a text becomes code, None: it is code."""
+Read = Callable[[str], str]
 
-Read = Callable[[Any], str]
+
+class Form(NamedTuple):
+    """How a scenario's rows tell a task and its solutions. Of the keys, the first that is there counts; its value says how a text
+    becomes a solution, None: it is one."""
+
+    task_id: Callable[[Mapping[str, Any]], Any]
+    lists: Mapping[str, Read | None]
+    single: Mapping[str, Read | None]
+
+
+CODE_GENERATION = Form(
+    lambda record: record.get("question_id", record.get("task_id")),
+    {"code_list": None, "output_list": extraction.official},
+    {"code": None, "output": extraction.official},
+)
 
 
 class Code(NamedTuple):
@@ -26,7 +38,9 @@ class Code(NamedTuple):
     text: str
 
 
-def read(path: Path, options: Mapping[str, str], categories: Mapping[str, str]) -> Iterator[Prediction]:
+def read(
+    path: Path, options: Mapping[str, str], categories: Mapping[str, str], form: Form = CODE_GENERATION
+) -> Iterator[Prediction]:
     """The solutions of a file in its order, one for each code. Repeated ids are further attempts.
 
     `options`: `category` keeps the problems of one difficulty; `categories` has that of each known problem. InputError names the file and
@@ -39,8 +53,8 @@ def read(path: Path, options: Mapping[str, str], categories: Mapping[str, str]) 
     rows = 0
     for _, record in lines.records(path):
         rows += 1
-        task_id = _task_id(record, path)
-        for attempt, code in _solutions(record, path):
+        task_id = _task_id(record, path, form)
+        for attempt, code in _solutions(record, path, form):
             number = seen.get(task_id, 0) if attempt is None else attempt
             seen[task_id] = number + 1
             if wanted is None or categories.get(task_id) == wanted:
@@ -49,32 +63,29 @@ def read(path: Path, options: Mapping[str, str], categories: Mapping[str, str]) 
         raise InputError(f"{str(path)!r} holds no rows: give an official output file or JSON lines.")
 
 
-def _task_id(record: Mapping[str, Any], path: Path) -> str:
-    value = record.get("question_id", record.get("task_id"))
+def _task_id(record: Mapping[str, Any], path: Path, form: Form) -> str:
+    value = form.task_id(record)
     value = str(value) if type(value) is int else value
     if not isinstance(value, str):
-        raise InputError(
-            f"{str(path)!r} holds a row without a text 'question_id' or 'task_id' (its keys: {', '.join(record)[:200]})."
-        )
+        raise InputError(f"{str(path)!r} holds a row that names no task (its keys: {', '.join(record)[:200]}).")
     return value
 
 
-def _solutions(record: Mapping[str, Any], path: Path) -> Iterator[tuple[int | None, str]]:
+def _solutions(record: Mapping[str, Any], path: Path, form: Form) -> Iterator[tuple[int | None, str]]:
     """(attempt if the row tells it, code) of each solution of one row."""
-    for key, rule in LISTS.items():
+    for key, rule in form.lists.items():
         if key in record:
             found = record[key]
             items = cast("list[Any]", found) if isinstance(found, list) else [found]
             yield from ((None, _code(item, rule)) for item in items)
             return
     attempt = record.get("attempt")
-    for key, rule in SINGLE.items():
+    for key, rule in form.single.items():
         if key in record:
             yield (attempt if type(attempt) is int and attempt >= 0 else None), _code(record[key], rule)
             return
-    raise InputError(
-        f"{str(path)!r}: the row of {_task_id(record, path)!r} has none of {', '.join((*LISTS, *SINGLE))}: where is its code?"
-    )
+    keys = ", ".join((*form.lists, *form.single))
+    raise InputError(f"{str(path)!r}: the row of {_task_id(record, path, form)!r} has none of {keys}.")
 
 
 def _code(value: Any, rule: Read | None) -> str:

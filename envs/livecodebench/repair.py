@@ -4,6 +4,8 @@ The message tells a failing test with its expected output, private ones included
 won with it is a repair score. Upstream crashes where its own runner failed (-5) or nothing compiled; those get a general sentence.
 """
 
+from typing import Any
+
 from envs.livecodebench.outcome import Ran
 from envs.livecodebench.prompts import ON_STDIN
 from envs.livecodebench.records import Problem
@@ -29,10 +31,18 @@ def verdict(problem: Problem, ran: Ran) -> str:
         return f"The code above failed to run: {cut(ran.error) or 'no reason is known'}."
     test = problem.tests[ran.failed_test]
     told = [f"The code above {_CALL[ran.error_code]}.", f"Input: {cut(test.input)}"]
-    told += [f"Your output: {cut(str(ran.got))}"] if ran.error_code == -2 else []
+    told += [f"Your output: {cut(shown(ran.got))}"] if ran.error_code == -2 else []
     told += [f"Expected: {cut(test.output)}"]
     told += [f"Error: {cut(ran.error)}"] if ran.error_code != -2 else []
     return "\n".join(told)
+
+
+def shown(value: Any) -> str:
+    """A value as Python prints it, and a number of very many digits by name."""
+    try:
+        return str(value)
+    except ValueError:
+        return "a number of very many digits"
 
 
 def cut(text: str, most: int = SHOWN) -> str:
