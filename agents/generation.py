@@ -25,6 +25,19 @@ PREFILL_TOKENS = 8192
 """Most prompt tokens, padding included, that are read in one forward pass (a single longer prompt still is)."""
 
 
+MODEL_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a model's forward pass is known to raise, lack of memory included."""
+
+
 class Request(NamedTuple):
     """What to complete, and how. `temperature` 0 is greedy; `top_p` 1 and `top_k` 0 cut nothing."""
 
@@ -322,12 +335,12 @@ class GenerationQueue:
             yield joining
 
     def _advance(self, joining: list[tuple[Future[Completion], Request]]) -> None:
-        """One round. What torch raises fails the rows of this round and no others."""
+        """One round. What the model raises fails the rows of this round and no others."""
         try:
             ended = self._batch.join(joining) if joining else []
             if self._batch.keys:
                 ended += self._batch.step()
-        except (RuntimeError, ValueError, IndexError, MemoryError) as error:
+        except MODEL_ERRORS as error:
             _fail([*self._batch.clear(), *(future for future, _ in joining)], f"{type(error).__name__}: {error}")
             return
         for future, completion in ended:

@@ -45,13 +45,19 @@ class Chat:
         """A fast tokenizer may not be entered by two threads at once."""
 
     def render(self, history: Sequence[Message], tools: Sequence[ToolSpec], *, prompt: bool = True) -> str:
-        """The text that the model reads; with `prompt` it ends where the model is to speak."""
-        return self.tokenizer.apply_chat_template(
-            template_messages(history),
-            tools=[tool_block(tool) for tool in tools] or None,
-            add_generation_prompt=prompt,
-            tokenize=False,
-        )
+        """The text that the model reads; with `prompt` it ends where the model is to speak.
+
+        InputError where the template refuses the conversation (some know no system message, or want turns to alternate).
+        """
+        from jinja2 import TemplateError
+
+        blocks = [tool_block(tool) for tool in tools] or None
+        try:
+            return self.tokenizer.apply_chat_template(
+                template_messages(history), tools=blocks, add_generation_prompt=prompt, tokenize=False
+            )
+        except TemplateError as error:
+            raise InputError(f"{self.name}: its chat template refuses the conversation: {error}.") from error
 
     def encode(self, text: str) -> tuple[int, ...]:
         with self._lock:

@@ -88,7 +88,8 @@ class TokenTrace(Record):
     """What a local policy read and sampled: never re-tokenised.
 
     `logprobs` are natural logs under the distribution that was sampled from (after temperature, before top-p and
-    top-k cuts), one for each completion id. `prompt_ids` is the whole prompt of this action.
+    top-k cuts), one for each completion id; for greedy answers they are those at temperature 1. `prompt_ids` is the whole prompt
+    of this action; the token that ended the answer is the last of `completion_ids`.
     """
 
     prompt_ids: tuple[int, ...]

@@ -197,6 +197,17 @@ def test_a_fault_of_torch_fails_its_round_and_the_queue_lives_on(queue: Generati
     assert len(queue.complete(Request((1, 2), 5, 0)).ids) == 5
 
 
+def test_a_fault_of_the_model_is_ours(queue: GenerationQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(joining: Any) -> None:
+        raise TypeError("forward() got an unexpected argument")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue._batch, "join", broken)
+        with pytest.raises(InfrastructureError, match=r"TypeError: forward\(\) got"):
+            queue.complete(Request((1, 2), 5, 0))
+    assert len(queue.complete(Request((1, 2), 5, 0)).ids) == 5
+
+
 def test_a_closed_queue_answers_nobody(llama: Any) -> None:
     queue = GenerationQueue(llama, token_budget=10_000)
     caught: list[BaseException] = []

@@ -191,6 +191,13 @@ def test_tools_in_an_unknown_form_are_refused(random_folder: Path) -> None:
         chat.require_tools()
 
 
+def test_a_conversation_that_the_template_refuses_is_one_sentence(random_folder: Path) -> None:
+    chat = Chat(load_tokenizer(random_folder, "strict"), "strict")
+    chat.tokenizer.chat_template = "{{ raise_exception('no system messages') }}"
+    with pytest.raises(InputError, match="strict: its chat template refuses the conversation: no system messages"):
+        chat.render(QUESTION, ())
+
+
 def test_unusable_folders_are_one_sentence(random_folder: Path, tmp_path: Path) -> None:
     import torch
     from safetensors.torch import load_file, save_file
