@@ -12,7 +12,7 @@ from typing import Any, Final
 _NAME: Final = "[A-Za-z_][A-Za-z_0-9]*"
 # Lone surrogates are left to `ast`, which refuses them, as are the characters that end a line or a text.
 _TEXT: Final = r"'([^'\\\n\r\0\ud800-\udfff]*)'|\"([^\"\\\n\r\0\ud800-\udfff]*)\""
-_SCALAR: Final = rf"(?:{_TEXT}|(-?(?:0|[1-9][0-9]{{0,17}}))|(-?[0-9]+\.[0-9]+)|(True|False|None))"
+_SCALAR: Final = rf"(?:{_TEXT}|(-?(?:0|[1-9][0-9]{{0,17}})(?:\.[0-9]+)?|True|False|None))"
 _CALL: Final = re.compile(rf"({_NAME}(?:\.{_NAME})*)\((\))?")
 _ARGUMENT: Final = re.compile(rf"({_NAME})=(?:{_SCALAR}(, ?|\))|\[(?:\](, ?|\)))?)")
 _ITEM: Final = re.compile(rf"{_SCALAR}(?:, ?|\](, ?|\)))")
@@ -42,14 +42,14 @@ def read_plain(source: str) -> list[dict[str, dict[str, Any]]] | None:
 def _read_arguments(source: str, position: int, arguments: dict[str, Any]) -> int:
     """Fills the arguments and gives the position after the closing parenthesis, 0 where they aren't plain."""
     while (argument := _ARGUMENT.match(source, position)) is not None:
-        name, single, double, whole, decimal, constant, end, after_empty = argument.groups()
+        name, single, double, bare, end, after_empty = argument.groups()
         if name in _KEYWORDS:
             return 0
         position = argument.end()
         if single is not None:
             arguments[name] = single
         elif end is not None:
-            arguments[name] = _scalar(double, whole, decimal, constant)
+            arguments[name] = double if double is not None else _bare(bare)
         else:
             arguments[name] = items = []
             position, end = (position, after_empty) if after_empty else _read_items(source, position, items)
@@ -61,17 +61,16 @@ def _read_arguments(source: str, position: int, arguments: dict[str, Any]) -> in
 def _read_items(source: str, position: int, items: list[Any]) -> tuple[int, str]:
     """Fills the list whose bracket is open; the position after its end and the end itself, `)` or a comma."""
     while (item := _ITEM.match(source, position)) is not None:
-        single, double, whole, decimal, constant, end = item.groups()
-        items.append(single if single is not None else _scalar(double, whole, decimal, constant))
+        single, double, bare, end = item.groups()
+        items.append(single if single is not None else double if double is not None else _bare(bare))
         position = item.end()
         if end is not None:
             return position, end
     return len(source), ""
 
 
-def _scalar(text: str | None, whole: str | None, decimal: str | None, constant: str | None) -> Any:
-    if text is not None:
-        return text
-    if whole is not None:
-        return int(whole)
-    return float(decimal) if decimal is not None else _CONSTANTS[constant or ""]
+def _bare(text: str) -> Any:
+    """A constant or a number."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    return float(text) if "." in text else int(text)

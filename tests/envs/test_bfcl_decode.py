@@ -3,6 +3,7 @@
 import contextlib
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -133,6 +134,13 @@ def test_a_warning_of_the_parser_is_no_fault_of_the_answer() -> None:
             decode_ast("[f(a=1if x else 2)]")
 
 
+def test_threads_decode_independently() -> None:
+    texts = [(rf"[f(a='\d', n={n})]", "Python") for n in range(40)]
+    texts += [(f"[Api.f(first={n}, second='b')]", language) for n in range(40) for language in ("Java", "JavaScript")]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda case: decode_ast(*case), texts)) == [decode_ast(*case) for case in texts]
+
+
 def test_a_decode_error_keeps_the_text() -> None:
     with pytest.raises(DecodeError) as caught:
         decode_ast("no call")
@@ -251,6 +259,7 @@ def test_what_is_no_native_call_is_refused(calls: object) -> None:
         ("[new A().b(c, d=e.f(1 , 2))]", [{"new A().b": {None: "c", "d": "e.f(1 , 2)"}}]),
         ('[b(x="é", y=1)]', [{"b": {"x": 'é"', "=": ")"}}]),  # offsets in bytes cut the characters
         ("[int x = 1;]", {}),
+        ("[A.f(a=1, b=2)]", [{"A.f": {"a": "1", "b": "2"}}]),
     ],
 )
 def test_java_calls(text: str, calls: object) -> None:
@@ -268,6 +277,12 @@ def test_java_calls(text: str, calls: object) -> None:
 )
 def test_javascript_calls(text: str, calls: object) -> None:
     assert decode_ast(text, "JavaScript") == calls
+
+
+def test_a_java_call_of_very_few_letters_is_an_error_without_its_semicolon() -> None:
+    with pytest.raises(DecodeError):
+        decode_ast("[A.f(a=1)]", "Java")
+    assert decode_ast("[A.f(a=1);]", "Java") == [{"A.f": {"a": "1"}}]
 
 
 @pytest.mark.parametrize("language", ["Java", "JavaScript"])

@@ -155,6 +155,8 @@ def decode_and_check(item: dict[str, Any]) -> bool:
     category = category_of(item["id"])
     row, answer, language = prompts(category)[item["id"]], answers(category)[item["id"]], LANGUAGES[category]
     decoded = handler_utils.default_decode_ast_prompting(item["text"], language)
+    if not eval_runner.is_function_calling_format_output(decoded):
+        return False
     return ast_checker(row["function"], decoded, answer["ground_truth"], language, category, "plain")["valid"]
 
 
