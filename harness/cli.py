@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from harness.console import say
+from harness.sandbox import sandbox_app
 from trajectories.failures import InfrastructureError, InputError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ trajectories_app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(trajectories_app, name="trajectories")
+app.add_typer(sandbox_app, name="sandbox")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
@@ -69,6 +71,9 @@ CostLimit = Annotated[float | None, typer.Option(help="US dollars of one episode
 RequestTimeout = Annotated[float | None, typer.Option(help="Seconds for one answer of an endpoint (600).")]
 Concurrency = Annotated[int | None, typer.Option("--concurrency", "-c", help="Episodes at once (4).")]
 Retries = Annotated[int | None, typer.Option(help="New starts of an episode that the infrastructure broke (2).")]
+Sandbox = Annotated[
+    str | None, typer.Option(metavar="auto|docker|local", help="Where code that models write is run (auto).")
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="RUN_DIR", help="Default: a new one in runs/.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Play what RUN_DIR still lacks.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved plan, play nothing.")]
@@ -116,6 +121,7 @@ def play(
     request_timeout: RequestTimeout = None,
     concurrency: Concurrency = None,
     retries: Retries = None,
+    sandbox: Sandbox = None,
     output: Output = None,
     resume: Resume = False,
     dry_run: DryRun = False,
@@ -153,11 +159,17 @@ def grade(
     category: Annotated[str | None, typer.Option()] = None,
     language: Annotated[str | None, typer.Option()] = None,
     dots: Annotated[str | None, typer.Option(metavar="keep|underscore", help="bfcl: dots in function names.")] = None,
+    sandbox: Sandbox = None,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", "-c", help="Jails at once, where code is run (one a core).")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="VERDICTS.jsonl")] = None,
 ) -> None:
     """Grade finished outputs: one JSON row each, on stdout or in a file. No model, no network."""
     from harness.grade import grade, grade_to
+    from harness.sandbox import choose_sandbox
 
+    choose_sandbox(sandbox, concurrency)
     options = {name: value for name, value in (("category", category), ("language", language), ("dots", dots)) if value}
     leading = grader or "official"
     if output is None:
@@ -172,12 +184,15 @@ def grade(
 def rescore(
     run: Annotated[Path, typer.Argument(metavar="RUN")],
     grader: Annotated[str | None, typer.Option(help="official or strict; default: both.")] = None,
+    sandbox: Sandbox = None,
 ) -> None:
     """Grade a run's stored trajectories again, by today's code and data."""
     from harness.grade import rescore
     from harness.report import write_report
     from harness.run_dir import RunDir
+    from harness.sandbox import choose_sandbox
 
+    choose_sandbox(sandbox)
     rescored = rescore(run, grader)
     write_report(RunDir.open(run))
     for sentence in rescored.sentences():
@@ -239,12 +254,15 @@ def data_list(json: AsJson = False) -> None:
 def data_pull(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     source: Annotated[Path | None, typer.Option("--from", metavar="PATH", help="A local file or folder.")] = None,
+    release: Annotated[str | None, typer.Option(help="livecodebench: v1 to v6, or a range such as v4_v5.")] = None,
+    split: Annotated[str | None, typer.Option(help="code-tasks: the name of the split that the file becomes.")] = None,
     json: AsJson = False,
 ) -> None:
     """Install the pinned data of a benchmark, or a local copy of it."""
     from harness.listing import pull
 
-    pull(name, source, as_json=json)
+    options = {option: value for option, value in (("release", release), ("split", split)) if value}
+    pull(name, source, options, as_json=json)
 
 
 @data_app.command("verify")

@@ -63,11 +63,13 @@ class EvalOptions(Record):
     """Episodes at once."""
     retries: Count | None = None
     """How often an episode that an infrastructure fault broke is started again; None: twice."""
+    sandbox: Literal["auto", "docker", "local"] = "auto"
+    """Where code that models write is run. What it is stands in the grader's id; it is no part of the plan."""
     output: str | None = None
     """The run's folder; None: a new one under `runs/`."""
 
 
-OPERATIONAL = frozenset({"base_url", "request_timeout", "concurrency", "retries", "output"})
+OPERATIONAL = frozenset({"base_url", "request_timeout", "concurrency", "retries", "sandbox", "output"})
 """Fields that decide where and how fast a run goes, not what it is: a resumed run may change them."""
 
 

@@ -3,6 +3,7 @@
 `collect` plays the same episodes; it keeps them as a dataset and shows what was collected instead of a score table.
 """
 
+import os
 import re
 import shlex
 import time
@@ -19,6 +20,7 @@ from harness.plan import Resolved, check_resumable, resolve
 from harness.progress import Tally, show
 from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free
 from harness.runner import Job, Runner, Settings
+from harness.sandbox import choose_sandbox
 from trajectories.failures import InputError
 from trajectories.schema import Record
 from trajectories.store import Store
@@ -53,6 +55,7 @@ class Outcome(Record):
 def evaluate(command: Command, config: Path | None, flags: Mapping[str, Any]) -> int:
     """Run the command and return its exit code. InputError and InfrastructureError go through."""
     options = _options(command, config, flags)
+    choose_sandbox(options.sandbox, min(options.concurrency, os.cpu_count() or 1))
     resolved = resolve(options)
     try:
         if command.dry_run:

@@ -46,11 +46,11 @@ def show_data(*, as_json: bool) -> None:
         _print_rows(rows)
 
 
-def pull(name: str, source: Path | None, *, as_json: bool) -> None:
-    """Install data and print what was installed."""
+def pull(name: str, source: Path | None, options: Mapping[str, str], *, as_json: bool) -> None:
+    """Install data and print what was installed; `options` are the source's own, such as `release`."""
     from envs import data
 
-    pulled = data.pull(name, source)
+    pulled = data.pull(name, source, options)
     if as_json:
         out_json({**pulled._asdict(), "path": str(pulled.path)})
         return

@@ -1,5 +1,6 @@
 """`harness sandbox build|check|bench|clean`: commands and bodies. Nothing heavy is imported before one runs."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,13 @@ Runtime = Annotated[
     str | None, typer.Option(metavar="NAME", help="The engine's runtime for containers, such as runsc.")
 ]
 Unsafe = Annotated[bool, typer.Option("--unsafe", help="Run code WITHOUT a jail.")]
+
+
+def choose_sandbox(kind: str | None, workers: int | None = None) -> None:
+    """The sandbox that this command judges code in, if it has to: started when code is first run."""
+    from envs import judging
+
+    judging.use_sandbox(kind or "auto", workers, run_id=str(os.getpid()))
 
 
 @sandbox_app.command("build")
