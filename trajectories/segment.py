@@ -246,7 +246,8 @@ def _schema() -> pa.Schema:
 
 def _meta(described: Described) -> str:
     texts = {name: base64.b64encode(_PLAIN.compress(getattr(described, name))).decode() for name in _CELLS}
-    return json.dumps({"format": FORMAT, "schema": described.schema, "replaces": described.replaces, **texts})
+    said = json.dumps({"format": FORMAT, "schema": described.schema, "replaces": described.replaces, **texts})
+    return f"{zlib.crc32(said.encode()):08x}{said}"
 
 
 def _groups(records: Iterable[cells.Loose], described: Described) -> Iterator[dict[str, list[Any]]]:
@@ -331,7 +332,11 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 def _described(meta: dict[bytes, bytes], path: Path) -> Described:
     if _META not in meta:
         raise InputError(f"{path} is no trajectory segment: move it out of the store.")
-    said = json.loads(meta[_META])
+    checksum, text = meta[_META][:8], meta[_META][8:]
+    # A wrong dictionary makes wrong bodies of right cells, so this has a checksum too.
+    if checksum != f"{zlib.crc32(text):08x}".encode():
+        raise ValueError("The checksum of its metadata is wrong.")
+    said = json.loads(text)
     if said["format"] > FORMAT or said["schema"] > SCHEMA_VERSION:
         raise InputError(
             f"{path} has segment format {said['format']} and schema version {said['schema']}, this version reads up to "

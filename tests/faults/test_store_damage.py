@@ -152,6 +152,14 @@ def test_a_damaged_frame_leaves_the_others_readable_and_is_dropped_on_demand(uns
     assert (copy / "damaged" / file.name).exists()
 
 
+def test_a_flipped_bit_in_a_segments_dictionary_makes_no_wrong_trajectory(sealed: Path, copy: Path) -> None:
+    shutil.copytree(sealed, copy)
+    victim = min((copy / "segments").iterdir())
+    flip(victim, victim.read_bytes().index(b'"body": "') + 200, 0)
+    with Store.open(copy) as store, pytest.raises(StoreDamaged, match="The checksum of its metadata is wrong"):
+        store.get(episode(0).id)
+
+
 def test_a_missing_segment_is_named_with_what_was_in_it(sealed: Path, copy: Path) -> None:
     shutil.copytree(sealed, copy)
     gone = min((copy / "segments").iterdir())
@@ -237,7 +245,8 @@ def test_a_newer_segment_is_refused(sealed: Path, copy: Path) -> None:
     shutil.copytree(sealed, copy)
     old = min((copy / "segments").iterdir())
     table, meta = pq.read_table(old), pq.ParquetFile(old).metadata.metadata[b"harness.segment"]
-    newer = meta.replace(b'"schema": 1', b'"schema": 2')
+    said = meta[8:].replace(b'"schema": 1', b'"schema": 2')
+    newer = f"{zlib.crc32(said):08x}".encode() + said
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema) as writer:
         writer.write_table(table)
