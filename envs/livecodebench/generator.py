@@ -17,7 +17,9 @@ from typing import Any, Literal, NamedTuple
 from envs.livecodebench.records import Test, encode_private, test_rows
 
 Numbers = tuple[int, ...]
-PUBLIC_TESTS, PRIVATE_TESTS = 2, 6
+PUBLIC_TESTS = 2
+TESTS = 8
+"""Of each task, public ones included; at least five."""
 MUTANTS = 3
 _ATTEMPTS = 200
 
@@ -42,9 +44,9 @@ class CodeTask(NamedTuple):
     mutants: tuple[str, ...]
 
 
-def generate(seed: int, count: int) -> list[CodeTask]:
+def generate(seed: int, count: int, tests: int = TESTS) -> list[CodeTask]:
     """`count` tasks with ids `task_<seed>_<number>`; the same seed gives the same tasks, and more of them the same first ones."""
-    return [_task(f"task_{seed}_{number}", random.Random(f"{seed}/{number}")) for number in range(count)]
+    return [_task(f"task_{seed}_{number}", random.Random(f"{seed}/{number}"), tests) for number in range(count)]
 
 
 def write(path: Path, seed: int, count: int) -> None:
@@ -54,19 +56,19 @@ def write(path: Path, seed: int, count: int) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
-def _task(task_id: str, rng: random.Random) -> CodeTask:
+def _task(task_id: str, rng: random.Random, count: int) -> CodeTask:
     family = rng.choice(FAMILIES)
     numbers = family.make(rng)
-    inputs = _inputs(rng)
+    inputs = _inputs(rng, count)
     mutants = _mutants(family, numbers, inputs, rng)
     tests = tuple(_test(family, numbers, values) for values in inputs)
     record = _record(task_id, family, numbers, tests)
     return CodeTask(record, _code(family, numbers), tuple(_code(family, mutant) for mutant in mutants))
 
 
-def _inputs(rng: random.Random) -> list[list[int]]:
+def _inputs(rng: random.Random, count: int) -> list[list[int]]:
     """Short lists first, since those are public; none is empty."""
-    lengths = [4, 6, 1, 2, *(rng.randint(5, 30) for _ in range(PUBLIC_TESTS + PRIVATE_TESTS - 4))]
+    lengths = [4, 6, 1, 2, *(rng.randint(5, 30) for _ in range(count - 4))]
     return [[rng.randint(-50, 50) for _ in range(length)] for length in lengths]
 
 

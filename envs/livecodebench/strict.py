@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from envs.livecodebench.compare import plain_number, same_output, strict_equality
-from envs.livecodebench.official import LOAD_S, MEMORY_MIB, OUTPUT_BYTES, TIME_LIMIT_S, arguments, batches
+from envs.livecodebench.official import LOAD_S, MEMORY_MIB, TIME_LIMIT_S, arguments, batches, size_of
 from envs.livecodebench.outcome import Ran
 from envs.livecodebench.prelude import INT_DIGITS, PRELUDE
 from envs.livecodebench.records import Problem
@@ -43,7 +43,7 @@ def _call_solution(_name, _arguments):
 
 def grade(worker: Worker, problem: Problem, code: str, time_limit_s: int = TIME_LIMIT_S) -> Ran:
     """Run a solution on the tests of its problem until one fails. SandboxError where the jail broke."""
-    limits = Limits(wall_s=float(time_limit_s), memory_mib=MEMORY_MIB, output_bytes=OUTPUT_BYTES)
+    limits = Limits(wall_s=float(time_limit_s), memory_mib=MEMORY_MIB, output_bytes=size_of(problem).output_bytes)
     if len(code.encode("utf-8", "surrogatepass")) > SOURCE_BYTES:
         return Ran((-4,), -4, f"The source has more than {SOURCE_BYTES} bytes.")
     run = _programs if problem.kind == "stdin" else _calls
@@ -87,7 +87,7 @@ def _calls(worker: Worker, problem: Problem, code: str, limits: Limits) -> Itera
         if calls.load.status is not Status.OK:
             yield _call_failed(calls.load)
             return
-        for batch in batches(len(problem.tests)):
+        for batch in batches(len(problem.tests), size_of(problem)):
             yield from _batch(calls, problem, batch)
 
 
