@@ -1,9 +1,10 @@
 """Sampling from a causal language model: token ids in, token ids and log-probs out. No text, no chat.
 
 `Batch` is a token-synchronous loop over one key-value cache: each step feeds every row its last token. Rows are padded on the
-left; a row that ends leaves at once, and new ones may join between steps. Every row draws from a generator of its own and picks
-its token by the inverse of its distribution in the order of the ids, so its tokens don't depend on its neighbours, as far as
-the numerics of a larger batch leave the logits alone (exact for float32 on a CPU but for ties within rounding).
+left; a row that ends leaves at once, and new ones may join between steps. Every row draws from a generator of its own, one
+number a token of the vocabulary, and picks the winner of the exponential race, so its tokens don't depend on its neighbours. What
+a larger batch changes in the last bits of the logits changes a token only where the first two of the race are that close
+(for float32 about 1e-5 a token); drawing by the cumulated distribution would be far more sensitive.
 
 Covered: decoder-only transformers models whose layers keep an ordinary attention cache, sliding windows included.
 Not covered: recurrent and linear-attention layers, beams, penalties.
@@ -60,13 +61,13 @@ class Completion(NamedTuple):
 
 
 class _Row:
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, device: "torch.device") -> None:
         import torch
 
         self.request = request
         self.ids: list[int] = []
         self.logprobs: list[float] = []
-        self.generator = torch.Generator().manual_seed(request.seed)
+        self.generator = torch.Generator(device).manual_seed(request.seed)
 
     @property
     def total_tokens(self) -> int:
@@ -80,11 +81,13 @@ class _Row:
     def over(self) -> bool:
         return self.stopped or len(self.ids) >= self.request.max_new_tokens
 
-    def draw(self) -> float:
-        """Uniform in [0, 1)."""
+    def draws(self, logits: "torch.Tensor") -> "torch.Tensor":
+        """One exponential number for each of the logits; a greedy row draws none."""
         import torch
 
-        return float(torch.rand((), generator=self.generator, dtype=torch.float64))
+        if self.request.temperature == 0:
+            return torch.ones_like(logits, dtype=torch.float32)
+        return torch.empty_like(logits, dtype=torch.float32).exponential_(generator=self.generator)
 
     def completion(self) -> Completion:
         return Completion(tuple(self.ids), tuple(self.logprobs), self.stopped)
@@ -113,7 +116,7 @@ class Batch:
         import torch
         from transformers import DynamicCache
 
-        rows = [_Row(request) for _, request in requests]
+        rows = [_Row(request, self.model.device) for _, request in requests]
         length = max(len(row.request.prompt_ids) for row in rows)
         ids = torch.zeros(len(rows), length, dtype=torch.long)
         mask = torch.zeros_like(ids)
@@ -209,7 +212,7 @@ def _take(rows: Sequence[_Row], logits: "torch.Tensor") -> None:
     """Sample the next token of each row from logits (B, V)."""
     import torch
 
-    draws = torch.tensor([row.draw() for row in rows], dtype=torch.float64, device=logits.device)
+    draws = torch.stack([row.draws(row_logits) for row, row_logits in zip(rows, logits, strict=True)])
     ids, logprobs = choose(logits, [row.request for row in rows], draws)
     for row, token, logprob in zip(rows, ids.tolist(), logprobs.tolist(), strict=True):
         row.ids.append(token)
@@ -219,7 +222,7 @@ def _take(rows: Sequence[_Row], logits: "torch.Tensor") -> None:
 def choose(
     logits: "torch.Tensor", requests: Sequence[Request], draws: "torch.Tensor"
 ) -> tuple["torch.Tensor", "torch.Tensor"]:
-    """Token ids (B,) and their log-probs (B,) from logits (B, V) and uniform draws (B,) in [0, 1).
+    """Token ids (B,) and their log-probs (B,) from logits (B, V) and independent exponential draws (B, V).
 
     Top-k cuts first, then top-p among what is left, as transformers does; equal probabilities are kept together.
     Logits that are not finite raise InfrastructureError.
@@ -227,14 +230,12 @@ def choose(
     import torch
 
     temperatures = torch.tensor([request.temperature for request in requests], device=logits.device)
-    greedy = temperatures == 0
-    scaled = logits.float() / torch.where(greedy, 1.0, temperatures)[:, None]
-    logprobs = scaled.log_softmax(-1)
-    cdf = _cut(logprobs.double().exp(), requests).cumsum(-1)
-    # Rounding must not carry a draw beyond the last token that has any probability.
-    aim = draws.clamp(max=1 - 1e-12)[:, None] * cdf[:, -1:]
-    ids = torch.where(greedy, logits.argmax(-1), torch.searchsorted(cdf, aim, right=True)[:, 0])
-    chosen = logprobs.gather(1, ids.clamp(max=logits.shape[1] - 1)[:, None])[:, 0]
+    greedy = (temperatures == 0)[:, None]
+    logprobs = (logits.float() / torch.where(greedy, 1.0, temperatures[:, None])).log_softmax(-1)
+    # Of exponential clocks that run at rate p each, clock i rings first with probability p_i.
+    race = _cut(logprobs.exp(), requests) / draws.clamp(min=1e-30)
+    ids = torch.where(greedy, logits, race).argmax(-1)
+    chosen = logprobs.gather(1, ids[:, None])[:, 0]
     if not bool(chosen.isfinite().all()):
         raise InfrastructureError("The model gives logits that are no numbers.")
     return ids, chosen

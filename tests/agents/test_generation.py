@@ -125,10 +125,13 @@ def test_the_seed_decides(llama: Any) -> None:
     assert one.ids == same.ids != other.ids
 
 
+def exponential(rows: int, seed: int = 0) -> torch.Tensor:
+    return torch.empty(rows, 4).exponential_(generator=torch.Generator().manual_seed(seed))
+
+
 def test_sampling_follows_the_distribution() -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0, -1.0]]).repeat(20_000, 1)
-    draws = torch.rand(20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    ids, logprobs = choose(logits, [Request((), 1, 0, temperature=0.5)] * 20_000, draws)
+    ids, logprobs = choose(logits, [Request((), 1, 0, temperature=0.5)] * 20_000, exponential(20_000))
     wanted = (logits[0] / 0.5).softmax(-1)
     counts = Counter(ids.tolist())
     for token in range(4):
@@ -150,8 +153,7 @@ def test_sampling_follows_the_distribution() -> None:
 )
 def test_cuts_leave_what_they_should_and_keep_the_uncut_logprobs(cut: dict[str, Any], allowed: set[int]) -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0, -1.0]]).repeat(3000, 1)
-    draws = torch.linspace(0, 1, 3001, dtype=torch.float64)[:-1]
-    ids, logprobs = choose(logits, [Request((), 1, 0, **cut)] * 3000, draws)
+    ids, logprobs = choose(logits, [Request((), 1, 0, **cut)] * 3000, exponential(3000))
     assert set(ids.tolist()) == allowed
     assert torch.allclose(logprobs, logits.log_softmax(-1).gather(1, ids[:, None])[:, 0])
 
@@ -164,13 +166,17 @@ def test_a_mixed_batch_cuts_each_row_by_its_own_rule() -> None:
         Request((), 1, 0, top_p=0.8),
         Request((), 1, 0, temperature=0),
     ]
-    ids, _ = choose(logits, asked, torch.full((4,), 0.999_999, dtype=torch.float64))
-    assert ids.tolist() == [2, 3, 2, 2]
+    for seed in range(20):
+        first, _, third, greedy = choose(logits, asked, exponential(4, seed))[0].tolist()
+        assert (first, greedy) == (2, 2)
+        assert third in (1, 2)
+    all_but_last = torch.tensor([[9.0, 9.0, 9.0, 1e-9]]).repeat(4, 1)
+    assert choose(logits, asked, all_but_last)[0].tolist() == [2, 3, 2, 2]
 
 
 def test_logits_that_are_no_numbers_are_our_fault() -> None:
     with pytest.raises(InfrastructureError, match="no numbers"):
-        choose(torch.full((1, 4), math.nan), [Request((), 1, 0)], torch.zeros(1, dtype=torch.float64))
+        choose(torch.full((1, 4), math.nan), [Request((), 1, 0)], exponential(1))
 
 
 @pytest.fixture
