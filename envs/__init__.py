@@ -5,6 +5,10 @@ import gymnasium
 _ENTRY_POINTS = {
     "bfcl-v3": "envs.bfcl.env:BFCLEnv",
     "evalplus": "envs.evalplus.env:EvalPlusEnv",
+    "livecodebench": "envs.livecodebench.env:LiveCodeBenchEnv",
+    "livecodebench-testoutput": "envs.livecodebench.scenario_benchmark:OutputPredictionEnv",
+    "livecodebench-execution": "envs.livecodebench.scenario_benchmark:CodeExecutionEnv",
+    "code-tasks": "envs.livecodebench.env:CodeTasksEnv",
 }
 
 for _name, _entry_point in _ENTRY_POINTS.items():

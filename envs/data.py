@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
@@ -28,6 +28,10 @@ from trajectories.failures import InfrastructureError, InputError
 SOURCES: dict[str, str] = {
     "bfcl-v3": "envs.bfcl.source:SOURCE",
     "evalplus": "envs.evalplus.source:SOURCE",
+    "livecodebench": "envs.livecodebench.source:SOURCE",
+    "livecodebench-testoutput": "envs.livecodebench.scenarios:TEST_OUTPUT",
+    "livecodebench-execution": "envs.livecodebench.scenarios:EXECUTION",
+    "code-tasks": "envs.livecodebench.source:CODE_TASKS",
 }
 """Name -> `module:attribute` of its `Source`, imported on use."""
 
@@ -85,6 +89,10 @@ class Source:
     fetch: Callable[[Path], Path]
     select: Callable[[Path], Selection]
     pinned: Callable[[str, Path], bool] | None = None
+    options: Mapping[str, Callable[[str], "Source"]] = field(default_factory=dict[str, Callable[[str], "Source"]])
+    """Options of a pull (such as `release`): what the source is with a value of it."""
+    by_tree: bool = False
+    """The digest of what is installed names the data even where one file was given, since more than that is installed."""
 
 
 def home() -> Path:
@@ -97,13 +105,14 @@ def home() -> Path:
     return Path(platformdirs.user_cache_dir("harness"))
 
 
-def pull(name: str, source: Path | None = None) -> Pulled:
+def pull(name: str, source: Path | None = None, options: Mapping[str, str] | None = None) -> Pulled:
     """Fetch the pinned data, or take the copy at `source`, and make it the current one.
 
-    Raises InputError for an unknown name, a copy that isn't this data or is damaged, and a download whose sha256 is
+    `options` are the source's own, such as LiveCodeBench's `release`.
+    Raises InputError for an unknown name or option, a copy that isn't this data or is damaged, and a download whose sha256 is
     not the pinned one; InfrastructureError where the network or the disk fails.
     """
-    row = _source(name)
+    row = _with_options(name, options or {})
     with _disk_errors(), _workplace(name) as temporary:
         copy = _existing(source) if source is not None else _download(name, row, temporary)
         built = temporary / "built"
@@ -185,6 +194,15 @@ def _source(name: str) -> Source:
     return cast("Source", getattr(importlib.import_module(module), attribute))
 
 
+def _with_options(name: str, options: Mapping[str, str]) -> Source:
+    row = _source(name)
+    for option, value in options.items():
+        if option not in row.options:
+            raise InputError(f"The data {name!r} has no option --{option}.")
+        row = row.options[option](value)
+    return row
+
+
 def _root(name: str) -> Path:
     return home() / "data" / name
 
@@ -247,7 +265,7 @@ def _build(name: str, row: Source, copy: Path, built: Path, temporary: Path) -> 
     selection = row.select(_opened(copy, temporary / "unpacked"))
     hashes = {place: _install_file(file, built / place) for place, file in sorted(selection.files.items())}
     tree = tree_sha256(hashes)
-    sha256 = tree if copy.is_dir() else file_sha256(copy)
+    sha256 = tree if copy.is_dir() or row.by_tree else file_sha256(copy)
     custom = _is_custom(row, copy, selection, sha256)
     version = f"custom:{sha256[:8]}" if custom else row.version
     if row.pinned is not None and not custom and selection.missing:

@@ -7,6 +7,10 @@ from envs.base import Benchmark, unknown_name
 
 BENCHMARKS: dict[str, str] = {
     "bfcl-v3": "envs.bfcl.benchmark:BFCLv3",
+    "livecodebench": "envs.livecodebench.benchmark:LiveCodeBench",
+    "livecodebench-testoutput": "envs.livecodebench.scenario_benchmark:OutputPrediction",
+    "livecodebench-execution": "envs.livecodebench.scenario_benchmark:CodeExecution",
+    "code-tasks": "envs.livecodebench.benchmark:CodeTasks",
     "evalplus": "envs.evalplus.benchmark:EvalPlus",
 }
 """Benchmark name -> `module:Class` of its `Benchmark`. The Gymnasium id is `harness/<name>`."""
