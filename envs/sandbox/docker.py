@@ -60,10 +60,10 @@ def client(timeout_s: int = DAEMON_S) -> Any:
         import requests
     except ImportError as error:
         raise InputError('The docker sandbox needs the Docker SDK: pip install "lopd-harness[sandbox]".') from error
+    _require_listener()
     try:
-        return docker.from_env(
-            timeout=timeout_s, version=_api_version(docker.from_env(timeout=timeout_s, version=OLDEST_API))
-        )
+        asked = _api_version(docker.from_env(timeout=timeout_s, version=OLDEST_API))
+        return docker.from_env(timeout=timeout_s, version=asked)
     except (docker.errors.DockerException, requests.RequestException) as error:
         raise SandboxError(f"No Docker daemon answers: {_short(error)}") from error
 

@@ -25,6 +25,8 @@ class Line:
         self.submissions = 0
         self.spent = ""
         self.broken = False
+        self.open = False
+        """Whether a module is loaded that waits for calls."""
         self.used = time.monotonic()
 
     @contextmanager

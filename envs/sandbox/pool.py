@@ -156,6 +156,8 @@ class Pool:
 
     def _give(self, worker: Worker) -> None:
         reason = "broken" if worker.line.broken else worker.line.spent
+        if worker.line.open:
+            reason = "calls left open"
         with self._changed:
             closed = self._closed
             if not closed and not reason:

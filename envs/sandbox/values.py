@@ -8,6 +8,7 @@ import binascii
 import json
 import marshal
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -20,7 +21,7 @@ MAX_SET = 50_000
 """Items of a set or dict whose keys aren't all text: more could be chosen so that each collides with all others."""
 MAX_EQUAL_HASHES = 64
 MAX_FRACTION_BITS = 1 << 16
-_DTYPES = frozenset("biufcSU")
+_DTYPE = re.compile(r"[<>|=]?[biufcSU][0-9]{1,7}")
 
 
 class Undecodable(ValueError):
@@ -132,11 +133,13 @@ def _array(content: Any) -> Any:
     import numpy as np
 
     code, shape, data = _listed(content)
-    kind = np.dtype(str(code)[:20])
+    if type(code) is not str or not _DTYPE.fullmatch(code):
+        raise Undecodable("no type of plain values")
+    kind = np.dtype(code)
     raw = _bytes(data)
     sizes = _ints(shape, len(_listed(shape)))
-    if kind.kind not in _DTYPES or kind.hasobject or any(size < 0 for size in sizes):
-        raise Undecodable("no array of plain values")
+    if any(size < 0 for size in sizes):
+        raise Undecodable("an array of negative size")
     if len(raw) != math.prod(sizes) * kind.itemsize:
         raise Undecodable("an array whose shape and bytes disagree")
     if not kind.itemsize:

@@ -143,7 +143,7 @@ class Calls:
         with self._line.exchange():
             self._line.send(_open_frame(code, self._limits, load_s), 0)
             rows = self._line.rows(load_s or self._limits.wall_s)
-        self._open = True
+        self._open = self._line.open = True
         return self._results(rows, decode=False)[0]
 
     def run(
@@ -165,7 +165,7 @@ class Calls:
         """End the module, and with it all that it started. Closing again does nothing."""
         if not self._open:
             return
-        self._open = False
+        self._open = self._line.open = False
         if self._line.broken:
             return
         with self._line.exchange():

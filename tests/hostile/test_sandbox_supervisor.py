@@ -11,7 +11,8 @@ from envs.sandbox.pool import Pool
 from envs.sandbox.results import CallResult, Status
 from envs.sandbox.worker import Code, request
 
-LIMITS = Limits(wall_s=0.7, memory_mib=256)
+LIMITS, ROOMY = Limits(wall_s=0.7, memory_mib=256), Limits(wall_s=30, memory_mib=256)
+"""Time enough where something else has to end the code, however busy the machine is."""
 FIND = """
 import gc, os, socket, struct, sys, array
 def channel():
@@ -29,7 +30,7 @@ def reply(nonce, body, kind=b'V'):
 """
 
 
-def call(pool: Pool, source: str, count: int = 1, limits: Limits = LIMITS) -> list[CallResult]:
+def call(pool: Pool, source: str, count: int = 1, limits: Limits = ROOMY) -> list[CallResult]:
     with pool.lease(60) as worker:
         called = worker.call_all(Code(FIND + source), [request("f")] * count, limits)
     assert called.load.status is Status.OK, called.load
@@ -40,7 +41,7 @@ def call(pool: Pool, source: str, count: int = 1, limits: Limits = LIMITS) -> li
 def next_one_is_well(pool: Pool) -> None:
     source = "import os\nassert os.listdir('/tmp') == os.listdir('/dev/shm') == []\nprint(sum(n.isdigit() for n in os.listdir('/proc')))\n"
     with pool.lease(60) as worker:
-        result = worker.run_program(source, limits=Limits(wall_s=5))
+        result = worker.run_program(source, limits=ROOMY)
     assert (result.status, result.stderr) == (Status.OK, b"")
     assert int(result.stdout) <= 3
 
@@ -105,8 +106,8 @@ PROTOCOL = {
 @pytest.mark.parametrize(("source", "status"), PROTOCOL.values(), ids=PROTOCOL)
 def test_a_broken_protocol_is_the_codes_own_failure(pool: Pool, source: str, status: Status | None) -> None:
     started = time.monotonic()
-    (result,) = call(pool, source)
-    assert time.monotonic() - started < 6
+    (result,) = call(pool, source, limits=LIMITS if status in (Status.TIME_LIMIT, None) else ROOMY)
+    assert time.monotonic() - started < 30
     assert result.status is not Status.SKIPPED
     assert status in (None, result.status), result
 
@@ -116,6 +117,15 @@ def test_an_answer_given_twice_never_becomes_the_next_ones(pool: Pool) -> None:
     first, second = call(pool, source, 2)
     assert (first.status, first.value) == (Status.OK, 7)
     assert second.status is Status.GARBLED
+
+
+def test_a_program_that_floods_its_channel_costs_the_jail_nothing(pool: Pool) -> None:
+    source = FIND + "data = reply(nonce(), b'', b'J') * 5000\nwhile True: os.write(channel(), data)"
+    with pool.lease(60) as worker:
+        result = worker.run_program(source, limits=Limits(wall_s=2))
+        assert worker.run_program("print(1)").stdout == b"1\n"
+    assert result.status in (Status.TIME_LIMIT, Status.OK)
+    next_one_is_well(pool)
 
 
 REFUSED = {
@@ -184,10 +194,10 @@ def f():
 def test_what_reaches_beyond_the_submission_is_refused(pool: Pool, what: str) -> None:
     if "getppid" in what and "kill" in what:
         # In a pid namespace of its own the zygote is process 1, which takes no signal from inside: nothing happens instead.
-        (result,) = call(pool, CALLS.replace("WHAT", what), limits=Limits(wall_s=3, memory_mib=256))
+        (result,) = call(pool, CALLS.replace("WHAT", what), limits=ROOMY)
         assert result.value in ("refused", "None")
         return
-    (result,) = call(pool, CALLS.replace("WHAT", what), limits=Limits(wall_s=3, memory_mib=256))
+    (result,) = call(pool, CALLS.replace("WHAT", what), limits=ROOMY)
     assert (result.status, result.value) == (Status.OK, "refused")
 
 
@@ -195,7 +205,7 @@ def test_a_signal_to_everybody_reaches_nobody_else(pool: Pool) -> None:
     source = "def f():\n for s in range(1, 65):\n  for pid in (-1, 1, os.getppid()):\n   try: os.kill(pid, s)\n   except OSError: pass\n return 1"
     with pool.lease(60) as worker:
         before = worker.jail
-        (result,) = worker.call_all(Code(FIND + source), [request("f")], LIMITS).results
+        (result,) = worker.call_all(Code(FIND + source), [request("f")], ROOMY).results
         assert result.status is Status.OK
         assert worker.run_program("print(1)").stdout == b"1\n"
         assert worker.jail is before
@@ -247,11 +257,10 @@ def test_no_server_of_this_machine_can_be_reached(pool: Pool) -> None:
 
 
 def test_memory_of_many_processes_is_counted_together(pool: Pool) -> None:
-    source = "import os, time\nfor _ in range(12):\n if os.fork() == 0:\n  x = bytearray(b'x' * (50 * 2**20)); time.sleep(9)\ntime.sleep(9)"
+    source = "import os, time\nfor _ in range(12):\n if os.fork() == 0:\n  x = bytearray(b'x' * (50 * 2**20)); time.sleep(60)\ntime.sleep(60)"
     with pool.lease(60) as worker:
-        result = worker.run_program(source, limits=Limits(wall_s=8, memory_mib=256))
+        result = worker.run_program(source, limits=ROOMY)
     assert result.status is Status.MEMORY_LIMIT
-    assert result.wall_s < 6
     next_one_is_well(pool)
 
 

@@ -111,6 +111,21 @@ def test_a_jail_that_died_at_rest_is_noticed_before_it_is_lent(two: Pool, monkey
     assert two.replaced == {"no answer": 1}
 
 
+def test_calls_that_were_left_open_end_with_the_lease(two: Pool) -> None:
+    with two.lease() as worker:
+        worker.open_calls(Code("x = 1"))
+    with two.lease() as worker:
+        assert worker.run_program("print(1)").stdout == b"1\n"
+    assert two.replaced == {"calls left open": 1}
+
+
+def test_one_submission_at_a_time_even_on_one_worker(two: Pool) -> None:
+    with two.lease() as worker:
+        worker.open_calls(Code("import os, time\nif os.fork() == 0: time.sleep(99)\nx = 1"))
+        seen = worker.run_program("import os; print(sum(n.isdigit() for n in os.listdir('/proc')))")
+        assert int(seen.stdout) == 2
+
+
 class Rubbish:
     """A stream of a jail that has been taken over."""
 

@@ -27,6 +27,8 @@ BOMBS = {
     "array of negative size": b'{"n": ["<f8", [-1, -1], "AAAAAAAAAAA="]}',
     "array of empty items": b'{"n": ["<U0", [1000000000000], ""]}',
     "structured array": b'{"n": ["i4,i4", [1], "AAAAAAAAAAA="]}',
+    "type that is a program": b'{"n": ["(((", [1], "AAAAAAAAAAA="]}',
+    "type of dates": b'{"n": ["<M8[s]", [1], "AAAAAAAAAAA="]}',
     "scalar with a shape": b'{"g": ["<f8", [1], "AAAAAAAAAAA="]}',
     "fraction over zero": b'{"q": [1, 0]}',
     "fraction of long ints": b'{"q": [{"i": "0x' + b"f" * 500_000 + b'"}, {"i": "0x' + b"d" * 500_000 + b'"}]}',
