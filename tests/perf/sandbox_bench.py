@@ -48,7 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     with open_pool(options.kind, options.workers, "bench") as pool:
         work = jobs(options.data, pool)
-    with open_pool(options.kind, options.workers, "bench") as pool:  # no jail is replaced in the middle of the count
+    with open_pool(options.kind, options.workers, "bench") as pool:
         calls = sum(len(job.requests) for job in work)
         found = cost(pool, options.workers, work)
         print(
