@@ -32,3 +32,13 @@ def bfcl_data() -> Path:
     if data.current("bfcl-v3") is None:
         data.pull("bfcl-v3")
     return TEST_HOME
+
+
+@pytest.fixture(scope="session")
+def evalplus_data(shared_data: Path) -> Path:
+    """HARNESS_HOME with the EvalPlus release files that lie beside the checkout."""
+    from envs import data
+
+    if data.current("evalplus") is None:
+        data.pull("evalplus", shared_data / "evalplus")
+    return TEST_HOME

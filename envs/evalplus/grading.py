@@ -5,7 +5,8 @@ What `official` reproduces: `fail` and `timeout` as upstream tells them (a call 
 a result or runs out of its whole time is a `timeout`), the guard, and the rules of `comparing.py`. `strict` has no guard: a set on which
 the guarded solution raised or ended is run again without, and `timeout` means time.
 
-Known differences of `official`: code that swallows upstream's alarm comes to the same `fail` here, and 256 KiB is the longest source.
+Known differences of `official`: code that swallows upstream's alarm comes to the same `fail` here, 256 KiB is the longest source, and
+what does not load for the base tests is not loaded again for the extra ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,8 @@ class Outcome(NamedTuple):
     why: str = ""
     for_good: bool = False
     """Whether it failed by a wrong value or by time, after nothing but values: then the guard has no part in it."""
+    loading: bool = False
+    """Whether it did not even load."""
 
 
 def grader_id(grader: str, data_version: str) -> str:
@@ -81,7 +84,10 @@ def _outcomes(problem: Problem, solution: Any, graders: Sequence[str]) -> dict[s
         failed = Outcome(FAIL, None, f"no text but {type(solution).__name__}")
         return {grader: dict.fromkeys(TEST_SETS, failed) for grader in graders}
     refs = references.of(problem)
-    pairs = {tests: _judged(problem, tests, solution, refs[tests], strict="strict" in graders) for tests in TEST_SETS}
+    pairs: dict[TestSet, dict[str, Outcome]] = {}
+    for tests in TEST_SETS:
+        unloaded = next((pair for pair in pairs.values() if all(outcome.loading for outcome in pair.values())), None)
+        pairs[tests] = unloaded or _judged(problem, tests, solution, refs[tests], strict="strict" in graders)
     return {grader: {tests: pairs[tests][grader] for tests in TEST_SETS} for grader in graders}
 
 
@@ -138,8 +144,9 @@ def _of_nothing(run: Run, *, official: bool) -> Outcome:
 def _outcome(run: Run, refs: References, rules: Official | Strict, *, official: bool) -> Outcome:
     """Of the first test that does not pass, in order; of the load, or of the process' whole time."""
     if run.load.status is not Status.OK:
-        return _of_failure(run.load, None, official=official, loading=True)
-    left = execution.process_s(execution.limits_s(refs)) - run.load.wall_s
+        failed = _of_failure(run.load, None, official=official, loading=True)
+        return failed._replace(for_good=run.load.status is Status.TIME_LIMIT, loading=True)
+    left = execution.process_s(refs) - run.load.wall_s
     values_only = True
     for index in range(len(refs)):
         result = run.results[index] if index < len(run.results) else None
