@@ -8,7 +8,7 @@ export PYTHONUNBUFFERED := 1
 
 eval: .venv/.ready ## a small leaderboard over the bundled sample tasks
 	@$(BIN)/harness data pull bfcl-v3 || echo "The BFCL-v3 wheel could not be pulled: its multi-turn samples are left out." >&2
-	$(BIN)/harness eval -b bfcl-v3 --split sample -a scripted:oracle -a scripted:random -a scripted:nop
+	$(BIN)/harness eval -b bfcl-v3 -b evalplus -b livecodebench --split sample --sandbox local -a scripted:oracle -a scripted:random -a scripted:nop
 
 test: .venv/.ready oracle
 	$(PYTEST) -n 2 --dist loadgroup

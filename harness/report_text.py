@@ -68,7 +68,7 @@ def document(report: "Report", run: str = "") -> list[Section]:
 
 def headlines(report: "Report") -> list[Section]:
     """One row for each agent and benchmark, and the sentences without which it can't be read."""
-    scores = [result.scores for result in report.results]
+    scores = list(_ranked(report))
     blocks: list[Block] = []
     if scores:
         columns = score_columns(scores, report.plan.grader)
@@ -81,6 +81,13 @@ def headlines(report: "Report") -> list[Section]:
     if report.not_planned:
         blocks.append(f"{report.not_planned} stored episodes are not in the plan, and in no number here.")
     return [Section("Scores", blocks or ["Nothing was planned."])]
+
+
+def _ranked(report: "Report") -> Iterator[AgentScores]:
+    """Benchmark by benchmark, as planned, the best agent first."""
+    for benchmark in report.plan.benchmarks:
+        found = [result.scores for result in report.results if result.scores.benchmark == benchmark.name]
+        yield from sorted(found, key=lambda scores: -(headline(scores, report.plan.grader).value or 0.0))
 
 
 class Column(NamedTuple):
