@@ -98,7 +98,7 @@ class LiveCodeBenchEnv(CodeEnv):
         if ran.failed_test is None:
             return None
         test = self._problem.tests[ran.failed_test]
-        return Hint(test.input, test.output, ran.error if ran.got is None else repair.shown(ran.got))
+        return Hint(test.input, test.output, grading.steady(ran.error) if ran.got is None else repair.shown(ran.got))
 
     def _reference_code(self) -> str:
         return self._row.reference_solution() or reference.knows_the_tests(self._problem)
@@ -111,6 +111,6 @@ class CodeTasksEnv(LiveCodeBenchEnv):
 
 
 def _told(test: Test, ran: Ran) -> PublicTest:
-    error = "" if ran.passed or ran.error_code == -2 else ran.error
+    error = "" if ran.passed or ran.error_code == -2 else grading.steady(ran.error)
     got = test.output if ran.passed else "" if ran.got is None else repair.shown(ran.got)
     return PublicTest(ran.passed, test.input, test.output, got, error)

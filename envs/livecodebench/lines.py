@@ -43,7 +43,7 @@ def records(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         if head == b"\x1f\x8b":
             yield from _held(path, _unpacked(path))
         elif head[:1] == b"[" or _is_one_object(path):
-            yield from _held(path, path.read_bytes())
+            yield from _held(path, _read_whole(path))
         else:
             file.seek(0)
             offset = 0
@@ -82,6 +82,12 @@ def _is_one_object(path: Path) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _read_whole(path: Path) -> bytes:
+    if path.stat().st_size > IN_MEMORY_BYTES:
+        raise InputError(f"{str(path)!r} is a JSON list of more than {IN_MEMORY_BYTES} bytes: give it as JSON lines.")
+    return path.read_bytes()
 
 
 def _unpacked(path: Path) -> bytes:

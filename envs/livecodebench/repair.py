@@ -6,6 +6,7 @@ won with it is a repair score. Upstream crashes where its own runner failed (-5)
 
 from typing import Any
 
+from envs.livecodebench.grading import steady
 from envs.livecodebench.outcome import Ran
 from envs.livecodebench.prompts import ON_STDIN
 from envs.livecodebench.records import Problem
@@ -28,12 +29,12 @@ def message(problem: Problem, code: str, ran: Ran) -> str:
 def verdict(problem: Problem, ran: Ran) -> str:
     """What is wrong, in a few lines."""
     if ran.failed_test is None or ran.error_code not in _CALL:
-        return f"The code above failed to run: {cut(ran.error) or 'no reason is known'}."
+        return f"The code above failed to run: {cut(steady(ran.error)) or 'no reason is known'}."
     test = problem.tests[ran.failed_test]
     told = [f"The code above {_CALL[ran.error_code]}.", f"Input: {cut(test.input)}"]
     told += [f"Your output: {cut(shown(ran.got))}"] if ran.error_code == -2 else []
     told += [f"Expected: {cut(test.output)}"]
-    told += [f"Error: {cut(ran.error)}"] if ran.error_code != -2 else []
+    told += [f"Error: {cut(steady(ran.error))}"] if ran.error_code != -2 else []
     return "\n".join(told)
 
 

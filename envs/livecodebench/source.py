@@ -100,9 +100,25 @@ def _select_split(copy: Path, split: str = "train") -> Selection:
     """The records of a copy as one split, beside the other splits that are pulled already."""
     if not split.isidentifier() or split == "sample":
         raise InputError(f"A split needs a plain name other than 'sample', and {split!r} is none: use --split train.")
-    found = select(copy).files
+    found = {f"{split}/{place}": path for place, path in select(copy).files.items() if place != HUB_RECORD}
     kept = {place: path for place, path in _installed() if place.split("/")[0] != split}
-    return Selection(kept | {f"{split}/{place}": path for place, path in found.items() if place != HUB_RECORD}, ())
+    _refuse_shared_ids(found, kept)
+    return Selection(kept | found, ())
+
+
+def _refuse_shared_ids(found: Mapping[str, Path], kept: Mapping[str, Path]) -> None:
+    """An id names one task of one split; and a task that is in two splits is trained on and tested with."""
+    there = {key: place for place, path in kept.items() for key in _ids(path)}
+    for path in found.values():
+        for key in _ids(path):
+            if key in there:
+                raise InputError(
+                    f"{str(path)!r} holds {key!r}, which is in the split {there[key].split('/')[0]!r} already."
+                )
+
+
+def _ids(path: Path) -> Iterator[str]:
+    return (record["question_id"] for _, record in lines.records(path))
 
 
 def _installed() -> Iterator[tuple[str, Path]]:
