@@ -154,6 +154,7 @@ class _Episode:
         except InputError as error:
             self.error = error
         with self.lock:
+            self.in_agent = False
             if not self.given_up:
                 self.end = end
         self.close()
@@ -310,6 +311,8 @@ def _play_in_time(episode: _Episode) -> None:
 
 def _fail_in_environment(episode: _Episode) -> None:
     with episode.lock:
+        if episode.end or episode.error:
+            return  # it is over, only its closing hangs
         episode.given_up = True
     waited = episode.limits.time_s + ENV_GRACE_S
     message = f"The environment did not answer within {waited:g} s (the time limit and {ENV_GRACE_S:g} s more)."

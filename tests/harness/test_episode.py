@@ -280,6 +280,33 @@ def test_an_environment_that_answers_within_its_grace_is_truncated_by_time() -> 
     assert (played.ended, played.limit, len(played.steps)) == ("truncated", "time", 1)
 
 
+class SlowToClose(Calling):
+    """Needs longer to close than the episode may take."""
+
+    def close(self) -> None:
+        time.sleep(0.4)
+
+
+class Slowly(Calling):
+    def for_episode(self, env: Any, *, seed: int) -> Any:
+        return SlowToClose(self.function)
+
+
+def test_a_fault_that_came_in_time_is_no_time_limit_because_the_agent_is_slow_to_close() -> None:
+    agent = Slowly(raising(InfrastructureError("down")))
+    played = run_episode(toybench.ToyEnv("toy_00007"), agent, key(), Limits(time_s=0.2))
+    assert (played.ended, played.limit, played.done) == ("failed", None, False)
+    assert played.failure is not None
+    assert played.failure.boundary == "infrastructure"
+
+
+def test_an_episode_that_ended_in_time_stands_however_long_its_closing_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(episode, "ENV_GRACE_S", 0.05)
+    agent = Slowly(always(Action(content="done")))
+    played = run_episode(toybench.ToyEnv("toy_00007"), agent, key(), Limits(time_s=0.2))
+    assert (played.ended, played.failure, set(played.verdicts)) == ("terminated", None, {"official", "strict"})
+
+
 def test_an_error_while_closing_leaves_the_episode_graded_and_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     played = run_episode(BrokenEnv("close", OSError("stuck")), Oracle(), key())
     assert (played.ended, played.reward) == ("terminated", 1.0)
