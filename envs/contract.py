@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from envs.base import GRADERS, Benchmark, EnvSettings, HarnessEnv
 from trajectories.failures import InputError
 from trajectories.schema import (
+    MAX_NESTING,
     Action,
     EpisodeKey,
     Step,
@@ -57,6 +58,7 @@ def odd_actions() -> tuple[Action, ...]:
         {"a": float("nan"), "b": [float("inf")]},
         {"\ud800": "\udfff", "": None},
         {"a": {"b": {"c": [[[]]]}}},
+        {"a": _nested(MAX_NESTING - 1)},
         "x" * 100_000,
         {"a": "y" * 100_000},
     )
@@ -71,12 +73,17 @@ def odd_actions() -> tuple[Action, ...]:
         "[__import__('os')]",
         "[]",
         "[f(a=1)]",
+        f"[f(a={_nested(197)})]",
     )
     calls = [Action(tool_calls=(ToolCall(id="c", name="no_such_tool", arguments=value),)) for value in arguments]
     names = ("", "a.b", "__init__", "f(1)", "n" * 100_000)
     named = [Action(tool_calls=(ToolCall(id="", name=name, arguments={}),)) for name in names]
     many = Action(tool_calls=tuple(ToolCall(id="same", name="f", arguments={}) for _ in range(200)))
     return (*(Action(content=text) for text in texts), *calls, *named, many)
+
+
+def _nested(levels: int) -> list[Any]:
+    return [_nested(levels - 1)] if levels > 1 else []
 
 
 def same_seed_and_actions_give_the_same_bytes(make_env: MakeEnv, actions: Sequence[Action]) -> None:

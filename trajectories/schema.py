@@ -15,6 +15,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 SCHEMA_VERSION = 1
 
+MAX_NESTING = 100
+"""Levels of lists and objects in a JSON value of a record. JSON readers stop at 200, the record's own levels included."""
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -26,14 +29,23 @@ def clean_text(value: Any) -> Any:
 
 
 def clean_json(value: Any) -> Any:
-    """A JSON value with `clean_text` applied to every string and key in it; tuples become lists."""
+    """A JSON value with `clean_text` applied to every string and key in it; tuples become lists.
+
+    ValueError for one that nests deeper than `MAX_NESTING`: it could be written and never be read again.
+    """
+    return _cleaned(value, MAX_NESTING)
+
+
+def _cleaned(value: Any, levels: int) -> Any:
     if isinstance(value, str):
         return clean_text(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if not levels:
+        raise ValueError(f"A JSON value in a record nests at most {MAX_NESTING} levels deep.")
     if isinstance(value, Mapping):
-        return {clean_text(key): clean_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [clean_json(item) for item in value]
-    return value
+        return {clean_text(key): _cleaned(item, levels - 1) for key, item in value.items()}
+    return [_cleaned(item, levels - 1) for item in value]
 
 
 Text = Annotated[str, BeforeValidator(clean_text)]

@@ -7,7 +7,7 @@ from envs.bfcl.dataset import Row
 from envs.bfcl.decode import DecodeError, decode_ast
 from envs.bfcl.execute import Executed
 from envs.bfcl.schemas import tool_name
-from trajectories.schema import Action, CallError, CallRecord
+from trajectories.schema import MAX_NESTING, Action, CallError, CallRecord
 
 Emitted = list[tuple[str, Any]]
 """Name and arguments of each call, in the order emitted."""
@@ -59,13 +59,13 @@ def _misfit(doc: Mapping[str, Any] | None, arguments: Any) -> CallError | None:
     return None if given <= set(known) and given >= set(required) else "bad_arguments"
 
 
-def _jsonable(value: Any) -> Any:
-    """Decoded arguments as JSON: a key that is no string, or a value that JSON lacks, as Python prints it."""
+def _jsonable(value: Any, levels: int = MAX_NESTING) -> Any:
+    """Decoded arguments as a record can hold them: what JSON lacks, or nests too deep, as Python prints it."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, Mapping):
+    if levels and isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value).items()
-        return {key if isinstance(key, str) else repr(key): _jsonable(item) for key, item in pairs}
-    if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in cast("Sequence[Any]", value)]
+        return {key if isinstance(key, str) else repr(key): _jsonable(item, levels - 1) for key, item in pairs}
+    if levels and isinstance(value, list | tuple):
+        return [_jsonable(item, levels - 1) for item in cast("Sequence[Any]", value)]
     return repr(value)

@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
+from agents.scripted import Script
 from envs import data, registry
 from envs.base import EnvSettings
 from envs.bfcl import aggregate, dataset, tasks
 from envs.bfcl.env import BFCLEnv
 from envs.bfcl.tasks import UNWINNABLE
+from envs.parsing import tool_call
+from harness.episode import run_episode
 from trajectories.failures import InputError
-from trajectories.schema import Action, ToolCall
+from trajectories.schema import Action, EpisodeKey, ToolCall
+from trajectories.store import Store
 
 BENCHMARK = registry.load("bfcl-v3")
 FC, PROMPT = EnvSettings(mode="fc"), EnvSettings(mode="prompt")
@@ -294,6 +298,25 @@ def test_without_any_pulled_data_the_single_turn_samples_run_in_our_words(tmp_pa
     assert seen["simple_0"] == ["InputError", "The BFCL-v3 data is not pulled: run 'harness data pull bfcl-v3'."]
     assert "can't be played" in seen["multi_turn_base_90000"][1]
     assert seen["n"] == 4441
+
+
+@pytest.mark.parametrize("settings", [FC, PROMPT], ids=["fc", "prompt"])
+@pytest.mark.parametrize("task", ["simple_90000", "multi_turn_base_0"])
+@pytest.mark.parametrize("levels", [100, 193, 197, 250])
+def test_an_answer_nested_as_deep_as_it_may_be_is_stored_and_read_back(
+    settings: EnvSettings, task: str, levels: int, bfcl_data: Path, tmp_path: Path
+) -> None:
+    deep = "[" * levels + "]" * levels
+    native = tool_call("c", "ls", f'{{"a": {deep}}}')
+    action = Action(tool_calls=(native,)) if settings.mode == "fc" else Action(content=f"[ls(a={deep})]")
+    env = BFCLEnv(task, settings.model_copy(update={"max_steps": 1}))
+    key = EpisodeKey(task=env.task, env_version="1", env_settings={}, agent="deep", agent_config={}, seed=0, attempt=0)
+    played = run_episode(env, Script("deep", {task: [action]}), key)
+    with Store.create(tmp_path / "store") as store:
+        store.append(played)
+        assert store.get(played.id) == played
+    assert played.done
+    assert played.steps[0].calls or levels == 250
 
 
 def test_with_the_wheel_the_samples_have_the_official_words(bfcl_data: Path) -> None:

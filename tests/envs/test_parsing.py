@@ -1,5 +1,6 @@
 """Text protocols of tool calls: what parses, and what stays text with a reason."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.parsing import PROTOCOLS, Parsed, parse_llama3, parse_olmo3, parse_qwen3, split_reasoning, tool_call
+from trajectories.schema import MAX_NESTING
 
 
 def calls(parsed: Parsed) -> list[tuple[str, Any]]:
@@ -51,8 +53,11 @@ def test_arguments_that_are_no_object_are_kept_raw() -> None:
 
 
 def test_arguments_too_deep_for_a_record_are_kept_raw() -> None:
-    deep = '{"a":' * 600 + "1" + "}" * 600
-    assert tool_call("call_0", "f", deep).arguments == deep
+    for levels in (MAX_NESTING + 1, 190, 250, 600):
+        deep = '{"a":' * levels + "1" + "}" * levels
+        assert tool_call("call_0", "f", deep).arguments == deep
+    allowed = json.loads('{"a":' * MAX_NESTING + "1" + "}" * MAX_NESTING)
+    assert tool_call("call_0", "f", allowed).arguments == allowed
 
 
 def test_olmo3_reads_python_calls_with_json_constants() -> None:
