@@ -137,7 +137,7 @@ def test_an_orphan_that_stays_is_removed_by_the_reaper() -> None:
         pass
     owner = ":".join((*docker.owner().split(":")[:2], str(dead.pid), "1"))
     with docker._daemon("start") as found:
-        made = found.containers.run(
+        found.containers.run(
             docker.tag(),
             ["sleep", "600"],
             labels={docker.LABEL: owner, docker.RUN_LABEL: "stays"},
@@ -152,7 +152,7 @@ def test_an_orphan_that_stays_is_removed_by_the_reaper() -> None:
             detach=True,
         )
     try:
-        assert made.name in docker.reap()
+        docker.reap()  # or a pool that somebody opens at the same time
         assert containers("stays") == []
         assert containers("lives") == [other.name]
     finally:
