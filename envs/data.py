@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
@@ -124,13 +125,18 @@ def pull(name: str, source: Path | None = None, options: Mapping[str, str] | Non
 
 
 def current(name: str) -> Pulled | None:
-    """The data of the last pull, None if there is none. InputError where its record is damaged."""
+    """The data of the last pull, None if there is none. InputError where its record is damaged.
+
+    Cheap: every episode asks. Files are read again only when they were replaced or written to.
+    """
     _source(name)
-    try:
-        folder = _root(name) / (_root(name) / "current").read_text("utf-8").strip()
-    except FileNotFoundError:
-        return None
-    return _read_record(name, folder)[0] if folder.is_dir() else None
+    pointer = _root(name) / "current"
+    with _disk_errors():
+        try:
+            folder = _pointed(pointer, _stamp(pointer))
+        except FileNotFoundError:
+            return None
+        return _read_record(name, folder)[0] if folder.is_dir() else None
 
 
 def verify(name: str) -> Pulled:
@@ -344,14 +350,34 @@ def _point_to(name: str, folder: str) -> None:
     pointer.replace(_root(name) / "current")
 
 
-def _read_record(name: str, folder: Path) -> tuple[Pulled, dict[str, str]]:
+_Stamp = tuple[int, int, int]
+
+
+def _stamp(path: Path) -> _Stamp:
+    """Differs once the file is replaced or written to."""
+    seen = path.stat()
+    return seen.st_ino, seen.st_mtime_ns, seen.st_size
+
+
+@lru_cache(maxsize=64)
+def _pointed(pointer: Path, stamp: _Stamp) -> Path:
+    return pointer.parent / pointer.read_text("utf-8").strip()
+
+
+@lru_cache(maxsize=64)
+def _parsed(record: Path, stamp: _Stamp) -> Mapping[str, Any]:
+    return json.loads(record.read_text("utf-8"))
+
+
+def _read_record(name: str, folder: Path) -> tuple[Pulled, Mapping[str, str]]:
+    path = folder / RECORD
     try:
-        record: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
+        record = _parsed(path, _stamp(path))
         pulled = Pulled(name, record["version"], folder, record["sha256"], record["custom"], tuple(record["missing"]))
         return pulled, record["files"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"The record of the pulled data {str(folder / RECORD)!r} is damaged: run 'harness data pull {name}' again."
+            f"The record of the pulled data {str(path)!r} is damaged: run 'harness data pull {name}' again."
         ) from error
 
 

@@ -369,8 +369,9 @@ def test_an_unknown_name_lists_the_near_ones(home: Path) -> None:
 def test_a_home_that_cant_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file"))
-    with pytest.raises(InfrastructureError, match="HARNESS_HOME"):
-        data.pull("bfcl-v3", small_copy(tmp_path / "copy"))
+    for ask in (lambda: data.pull("bfcl-v3", small_copy(tmp_path / "copy")), lambda: data.current("bfcl-v3")):
+        with pytest.raises(InfrastructureError, match=r"Not a directory\. Data is kept under HARNESS_HOME"):
+            ask()
 
 
 def test_nothing_pulled_is_said_with_the_way_out(home: Path) -> None:
@@ -398,6 +399,7 @@ def test_damage_is_found_by_verify_and_mended_by_a_pull(damage: str, home: Path,
 def test_a_damaged_record_is_named_in_the_list(home: Path, tmp_path: Path) -> None:
     copy = small_copy(tmp_path / "copy")
     pulled = data.pull("bfcl-v3", copy)
+    assert data.current("bfcl-v3") == pulled
     (pulled.path / data.RECORD).write_text("{")
     with pytest.raises(InputError, match="damaged: run 'harness data pull bfcl-v3' again"):
         data.current("bfcl-v3")
