@@ -75,9 +75,22 @@ def _day(text: str, name: str) -> str:
 
 
 class Splits(tuple[str, ...]):
-    """A benchmark's splits. It lists those that share no task, and has their parts too: releases, ranges and windows."""
+    """A benchmark's splits. It lists those that share no task, and has their parts too: releases, ranges and windows.
+
+    Asking for a name that is nearly such a part raises InputError with the forms that there are.
+    """
 
     __slots__ = ()
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (isinstance(name, str) and selection(name) is not None)
+        if super().__contains__(name):
+            return True
+        if not isinstance(name, str):
+            return False
+        if selection(name) is None and _NEARLY.match(name):
+            raise InputError(f"There is no split {name!r}: {FORMS}")
+        return selection(name) is not None
+
+
+FORMS = "test (all), release_v1 to release_v6, release_latest, shards such as v5 or v4_v6, or contest days such as 2024-08-01..2025-01-31."
+_NEARLY = re.compile(r"release|v[0-9]|[0-9]{4}-|.*\.\.")

@@ -86,7 +86,10 @@ def test_splits_list_what_shares_no_task_and_have_their_parts() -> None:
     assert isinstance(splits, Splits)
     assert list(splits) == ["test", "sample"]
     assert all(name in splits for name in ("test", "sample", "release_v5", "v4_v5", "2024-08-01..", "release_latest"))
-    assert not any(name in splits for name in ("train", "release_v7", "v7", "..", "", "release_", 5))
+    assert not any(name in splits for name in ("train", "", "tests", 5))
+    for name in ("release_v7", "v7", "..", "release_", "2024-08-01_2025-01-31", "2024-08..2025-01"):
+        with pytest.raises(InputError, match="release_v1 to release_v6"):
+            assert name in splits
 
 
 def test_the_day_of_a_contest_puts_it_into_a_shard() -> None:

@@ -228,3 +228,41 @@ def test_a_failure_names_its_test_and_its_output_but_no_verdict_tells_them(grade
 def test_an_answer_without_code_needs_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "lease", lambda: pytest.fail("a jail was asked for"))
     assert grading.run(program(), " \n", "official") == Ran((-4,), -4, "the answer holds no code")
+
+
+SURVIVORS = {
+    "a background process": "import os\nos.posix_spawn('/bin/sleep', ['sleep', '30'], {})\n" + SUM.format("input()"),
+    "a thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True).start()\n"
+    + SUM.format("input()"),
+    "an exit hook": "import atexit, time\natexit.register(time.sleep, 30)\n" + SUM.format("input()"),
+    "os read anew": "import importlib, os\nimportlib.reload(os)\nos.system('touch /tmp/here')\n"
+    + SUM.format("input()"),
+    "a file": "import os\nos.close(os.open('/tmp/trace', os.O_CREAT | os.O_WRONLY))\n" + SUM.format("input()"),
+}
+
+
+@pytest.mark.parametrize("name", SURVIVORS)
+def test_what_a_solution_leaves_behind_neither_delays_nor_outlives_it(name: str) -> None:
+    judging.use_sandbox("local", workers=2)
+    started = time.monotonic()
+    for grade in (official.grade, strict.grade):
+        with judging.lease() as worker:
+            assert grade(worker, program(("1 2\n", "3\n")), SURVIVORS[name], 2).passed
+    with judging.lease() as worker:
+        seen = worker.run_program("import os\nprint(os.listdir('/tmp'), sum(p.isdigit() for p in os.listdir('/proc')))")
+    assert b"here" not in seen.stdout
+    assert b"trace" not in seen.stdout
+    assert time.monotonic() - started < 8
+
+
+@pytest.mark.parametrize(
+    "code", ["(" * 100_000, "x = 1\0", "-" * 50_000 + "1", "\ud800 = 1", "[" * 1_000 + "]" * 1_000]
+)
+def test_source_that_no_parser_takes_is_an_error(code: str, worker: Worker) -> None:
+    for graded in (program(), function()):
+        assert official.grade(worker, graded, code, 2).codes in ((-4,), (-2,))
+        assert not strict.grade(worker, graded, code, 2).passed
+
+
+def test_source_beyond_all_bounds_is_not_run() -> None:
+    assert grading.run(program(), "#" * (grading.MOST_CHARACTERS + 1), "official").codes == (-4,)
