@@ -290,7 +290,7 @@ def trajectories_ls(
     boundary: Annotated[list[str] | None, typer.Option(help="Where it failed: agent, environment, ...")] = None,
     min_score: Annotated[float | None, typer.Option(help="Of the official grader.")] = None,
     max_score: Annotated[float | None, typer.Option(help="Of the official grader.")] = None,
-    head: Annotated[int | None, typer.Option("-n", help="At most so many.")] = None,
+    head: Annotated[int | None, typer.Option("-n", min=0, help="At most so many.")] = None,
     json: AsJson = False,
 ) -> None:
     """List stored trajectories."""
@@ -376,10 +376,19 @@ def run(arguments: list[str]) -> int:
         return FAULT
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit):
-        # Whoever read our output has left (typer makes a SystemExit of that); the flush at exit must not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+    except BrokenPipeError:
+        return _reader_left()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer makes that of it
+            return _reader_left()
+        say("Error: code that was loaded (an agent's module?) called sys.exit: it may not.")
+        return USAGE
+
+
+def _reader_left() -> int:
+    """Whoever read our output has left: the flush at exit must not complain again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK
 
 
 def _usage(error: TyperException) -> int:

@@ -21,6 +21,7 @@ def _listed(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -52,12 +53,12 @@ class EvalOptions(Record):
     top_k: Count | None = None
     max_tokens: Positive | None = None
     max_steps: Count = 0
-    time_limit: Amount = 0.0
+    time_limit: Seconds = 0.0
     """Seconds of wall time of one episode."""
     token_limit: Count = 0
     cost_limit: Amount = 0.0
     """US dollars of one episode."""
-    request_timeout: Annotated[float, Field(gt=0)] = 600.0
+    request_timeout: Annotated[Seconds, Field(gt=0)] = 600.0
     """Seconds for one answer of a model endpoint."""
     concurrency: Positive = 4
     """Episodes at once."""

@@ -96,7 +96,7 @@ def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
                 say(sentence)
         with Interrupts() as interrupts, run.store(writable=True) as store:
             outcome = _play(run, store, resolved, options, interrupts, quiet=command.quiet or command.as_json)
-    return _conclude(command, run, outcome)
+    return _conclude(command, options, run, outcome)
 
 
 def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved) -> RunDir:
@@ -170,13 +170,13 @@ def _retries(options: EvalOptions) -> dict[str, Retry]:
     return {**RETRIES, **again, "environment": Retry(min(RETRIES["environment"].times, options.retries))}
 
 
-def _conclude(command: Command, run: RunDir, outcome: Outcome) -> int:
+def _conclude(command: Command, options: EvalOptions, run: RunDir, outcome: Outcome) -> int:
     """Write the report, print the table, say what is owed; the exit code."""
     from harness.report import print_table, write_report
     from harness.show import stats
 
     report = write_report(run)
-    resume = f"'harness {command.name} --resume -o {shlex.quote(outcome.run)}'"
+    resume = f"'{_resuming(command, options, outcome.run)}'"
     if command.as_json:
         out_json({**outcome.model_dump(), "report": report.model_dump(mode="json")})
     elif command.name == "collect":
@@ -192,6 +192,14 @@ def _conclude(command: Command, run: RunDir, outcome: Outcome) -> int:
         say(f"{outcome.owed} of {outcome.planned} episodes broke outside the agent{reason} and are owed: {resume}.")
         return 1
     return 0
+
+
+def _resuming(command: Command, options: EvalOptions, run: str) -> str:
+    """The command line that goes on: the run knows what it plays, but not where the endpoint is, nor how fast it goes."""
+    from harness.report_text import again
+
+    where = options.model_dump(mode="json", include=set(OPERATIONAL))
+    return f"{again(where, command.name)} --resume -o {shlex.quote(run)}"
 
 
 def _nothing_runs(resolved: Resolved, options: EvalOptions) -> int:

@@ -44,10 +44,14 @@ def grade(name: str, path: Path, out: TextIO, *, grader: str = "official", optio
     benchmark = registry.load(name)
     if grader not in GRADERS:
         raise unknown_name("grader", grader, GRADERS)
+    language = options.get("language")
+    if language is not None and language not in benchmark.languages:
+        raise unknown_name(f"language of {name}:", language, benchmark.languages)
     _require_data(benchmark)
     predictions = list(benchmark.read_predictions(path, options))
-    known = [prediction for prediction in predictions if benchmark.known(prediction.task_id)]
-    skipped = tuple(_written(prediction) for prediction in predictions if not benchmark.known(prediction.task_id))
+    ids = {task_id for task_id in {each.task_id for each in predictions} if benchmark.known(task_id)}
+    known = [prediction for prediction in predictions if prediction.task_id in ids]
+    skipped = tuple(_written(prediction) for prediction in predictions if prediction.task_id not in ids)
     if not known:
         raise _none_known(benchmark, path, skipped)
     passed = sum(_write_rows(benchmark, known, grader, out))

@@ -45,6 +45,7 @@ WRONG: dict[str, Case] = {
     "agent without a name": Case(("eval", "-b", "toy", "-a", "openai:"), "says no more than its kind"),
     "agent class that isn't there": Case(("eval", "-b", "toy", "-a", "module:toyagents:Addr"), "Addr"),
     "agent module that isn't there": Case(("eval", "-b", "toy", "-a", "module:nowhere:Adder"), "nowhere"),
+    "agent module that ends the process": Case(("eval", "-b", "toy", "-a", "module:leaving:X"), "called sys.exit", {"leaving.py": "import sys\nsys.exit(3)\n"}),
     "agent script that isn't there": Case(("eval", "-b", "toy", "-a", "scripted:gone.jsonl"), "gone.jsonl' can't be read: No such file"),
     "agent script of junk": Case(("eval", "-b", "toy", "-a", "scripted:junk.jsonl"), "Line 1 of 'junk.jsonl' is no JSON", {"junk.jsonl": "{"}),
     "benchmark named twice": Case((*EVAL, "-b", "toy"), "The benchmark 'toy' is named twice"),
@@ -52,6 +53,7 @@ WRONG: dict[str, Case] = {
     "unknown category": Case((*EVAL, "--category", "evn"), "Unknown category 'evn'. Did you mean 'even'?"),
     "unknown split": Case((*EVAL, "--split", "tests"), "Unknown split of toy: 'tests'. Did you mean 'test'?"),
     "unknown language": Case((*EVAL, "--language", "zh"), "Unknown language of toy: 'zh'. Known: en."),
+    "unknown language to grade": Case(("grade", "toy", "x.jsonl", "--language", "zh"), "Unknown language of toy: 'zh'. Known: en."),
     "task glob without a task": Case((*EVAL, "--tasks", "toy_9*"), "No task of toy matches 'toy_9*'."),
     "filters without a task": Case((*EVAL, "--category", "odd", "--tasks", "toy_00002"), "passes all filters together"),
     "unknown profile": Case(("eval", "-b", "bfcl-v3", "--split", "sample", "-a", "scripted:nop", "--profile", "fast"), "'fast'"),
@@ -62,6 +64,9 @@ WRONG: dict[str, Case] = {
     "unknown format": Case(("report", "run", "--format", "html"), "Unknown format 'html'"),
     # Numbers
     "no number": Case((*EVAL, "-k", "two"), "Invalid value for '--attempts' / '-k'"),
+    "a time limit beyond the clock": Case((*EVAL, "--time-limit", "1e12"), "--time-limit can't be 1000000000000.0"),
+    "an endless request": Case((*EVAL, "--request-timeout", "inf"), "--request-timeout can't be inf"),
+    "a list of fewer than none": Case(("trajectories", "ls", "run", "-n", "-3"), "Invalid value for '-n'"),
     "no attempts": Case((*EVAL, "-k", "0"), "--attempts can't be 0"),
     "negative limit": Case((*EVAL, "-n", "-1"), "--limit can't be -1"),
     "negative seed": Case((*EVAL, "--seed", "-1"), "--seed can't be -1"),
@@ -142,7 +147,7 @@ def test_installed_data_that_was_changed_fails_its_check(
 ) -> None:
     import shutil
 
-    shutil.copytree(bfcl_data / "data", tmp_path / "copy/data")
+    shutil.copytree(bfcl_data / "data/bfcl-v3", tmp_path / "copy/data/bfcl-v3")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "copy"))
     assert cli("data", "verify").code == 0
     victim = next((tmp_path / "copy/data").glob("**/BFCL_v3_simple.json"))
@@ -211,10 +216,10 @@ def test_an_endpoint_that_answers_nonsense_leaves_episodes_owed_and_never_scored
         assert [(summary.boundary, summary.official) for summary in store.summaries()] == [("infrastructure", None)] * 3
 
 
-def test_an_endpoint_that_is_down_leaves_episodes_owed(cli: Cli, endpoint: Callable[..., str]) -> None:
+def test_an_address_where_nobody_ever_answered_ends_the_run_at_once(cli: Cli) -> None:
     flags = ("--base-url", "http://127.0.0.1:9/v1", "--retries", "0")
     ran = cli("eval", "-b", "toy", "-a", "openai:m", *flags, "-o", "run", "-n", "2")
-    assert ran.code == 1
+    assert ran.code == 2
     assert "can't be reached" in ran.err.splitlines()[-1]
 
 

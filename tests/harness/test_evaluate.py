@@ -152,7 +152,7 @@ def test_faults_of_ours_are_owed_exit_with_1_and_are_played_by_resume(
     assert broken.code == 1
     last = broken.err.splitlines()[-1]
     assert last.startswith("1 of 8 episodes broke outside the agent (the last: toy_00003 is broken on purpose)")
-    assert "harness eval --resume -o run" in last
+    assert "'harness eval --retries 0 --resume -o run'" in last
     said = json.loads(cli("eval", "--resume", "-o", "run", "--retries", "0", "--json").out)
     assert (said["stored"], said["owed"]) == (7, 1)
     assert said["report"]["results"][0]["scores"]["denominators"]["missing"] == 1
