@@ -2,8 +2,8 @@
 
     python tests/perf/livecodebench_speed.py [--problems 100] [--tests 15] [--kind local]
 
-The wheel is a fork of LiveCodeBench's evaluation with the same processes; it is measured for speed alone, in a venv that this script makes in
-`.cache/`. Both grade the same right solutions of generated problems, half programs and half functions, with as many workers, and both have
+The wheel is a fork of LiveCodeBench's evaluation with the same processes; it is measured for speed alone, in a venv that this script makes
+in `.cache/`. Both grade the same right solutions of generated problems, half programs and half functions, with as many workers, and both have
 to pass them all. CPU is that of all processes that have a part in it. Exits with 1 where ours is less than three times as fast.
 """
 
@@ -17,15 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parity"))
+
+import lcb_wheel
+
 from envs.judging import CEILING, PRELOAD
 from envs.livecodebench import generator, official, strict
 from envs.livecodebench.records import Problem, problem_of
 from envs.sandbox import bench
 from envs.sandbox.pool import Pool, open_pool
 
-ROOT = Path(__file__).resolve().parents[2]
-VENV = ROOT / ".cache" / "nvidia-livecodebench"
-PINS = ("nvidia-livecodebench==26.3", "numpy==2.4.6", "tqdm==4.67.1")
 DUE = 3.0
 MOST_STRICT = 16
 """A jail takes 200 submissions, and `strict` makes one for each test of a program."""
@@ -80,36 +81,15 @@ def _passes(pool: Pool, grader: Any, problem: Problem, code: str) -> bool:
 
 
 def theirs(found: Work, workers: int) -> Spent:
-    samples = [{"input_output": json.dumps(_tests(problem))} for problem in found.problems]
+    samples = [lcb_wheel.sample(problem) for problem in found.problems]
     given = json.dumps([samples, [[code] for code in found.codes], workers])
-    done = subprocess.run([str(_python()), "-c", THEIRS], input=given, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [str(lcb_wheel.ensure()), "-c", THEIRS], input=given, capture_output=True, text=True, check=True
+    )
     wall_s, cpu_s, passed = json.loads(done.stdout)
     if passed != 1.0:
         raise RuntimeError(f"The wheel passes {passed:.0%} of the right solutions.")
     return Spent(wall_s, cpu_s)
-
-
-def _tests(problem: Problem) -> dict[str, Any]:
-    return {
-        "inputs": [test.input for test in problem.tests],
-        "outputs": [test.output for test in problem.tests],
-        "fn_name": problem.function,
-    }
-
-
-def _python() -> Path:
-    return VENV / "bin" / "python"
-
-
-def ensure_venv() -> None:
-    """Make the wheel's venv once; one that was left half made is made anew."""
-    stamp = VENV / "pins"
-    if stamp.is_file() and stamp.read_text() == "\n".join(PINS):
-        return
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
-    pip = [str(_python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", *PINS]
-    subprocess.run(pip, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    stamp.write_text("\n".join(PINS))
 
 
 def main() -> int:
@@ -119,7 +99,6 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kind", choices=("local", "docker"), default="local")
     options = parser.parse_args()
-    ensure_venv()
     found = work(options.problems, options.tests)
     upstream = theirs(found, options.workers)
     _show("nvidia-livecodebench", upstream, found)
