@@ -73,10 +73,10 @@ def harness_version() -> str:
 
 
 def run_episode(
-    env: HarnessEnv, agent: Agent, key: EpisodeKey, limits: Limits | None = None, *, data: str = "", tries: int = 1
+    env: HarnessEnv, agent: Agent, key: EpisodeKey, limits: Limits | None = None, *, data: str = ""
 ) -> Trajectory:
     """Play `env` with `agent` to the end, grade and close it. See `play`."""
-    return play(lambda: env, agent, key, limits, data=data, tries=tries)
+    return play(lambda: env, agent, key, limits, data=data)
 
 
 def play(
@@ -86,19 +86,17 @@ def play(
     limits: Limits | None = None,
     *,
     data: str = "",
-    tries: int = 1,
 ) -> Trajectory:
     """The trajectory of one episode; an environment that can't even be made is a failure of the episode.
 
-    `data` names the task data and `tries` counts this start among those of the episode; both are only recorded.
-    Raises InputError alone.
+    `data` names the task data and is only recorded. Raises InputError alone.
     """
     episode = _Episode(make, agent, key, limits or Limits())
     if episode.limits.time_s:
         _play_in_time(episode)
     else:
         episode.play()
-    return episode.trajectory(data=data, tries=tries)
+    return episode.trajectory(data)
 
 
 class _Broken(Exception):
@@ -176,7 +174,7 @@ class _Episode:
                 except _Broken as broken:
                     _LOG.warning("Closing after episode %s failed: %s", self._key.task.id, broken.failure.message)
 
-    def trajectory(self, *, data: str, tries: int) -> Trajectory:
+    def trajectory(self, data: str) -> Trajectory:
         if self.error is not None:
             raise self.error
         assert self.end is not None, "an episode ends before it is recorded"  # noqa: S101 - for the type checker
@@ -188,7 +186,6 @@ class _Episode:
             steps=tuple(self._steps),
             **self.end._asdict(),
             usage=self._usage,
-            tries=tries,
             data=data,
             harness_version=harness_version(),
             timing=Timing(
@@ -240,9 +237,10 @@ class _Episode:
                     raise TypeError(f"act() returned {type(action).__name__}, not an Action.")
         except ContextWindowExceeded:
             action = None
+        finally:
+            self._last_agent_s = time.perf_counter() - started
+            self._agent_s += self._last_agent_s
         self._enter(agent=False)
-        self._last_agent_s = time.perf_counter() - started
-        self._agent_s += self._last_agent_s
         return action
 
     def _enter(self, *, agent: bool) -> None:
@@ -355,6 +353,19 @@ def add_usage(total: Usage, more: Usage | None) -> Usage:
     if more is None:
         return total
     return Usage(**{name: _sum(getattr(total, name), getattr(more, name)) for name in Usage.model_fields})
+
+
+def after(before: Trajectory | None, now: Trajectory) -> Trajectory:
+    """`now` as a further try of the episode that broke as `before`: tries, tokens, money and seconds of both count."""
+    if before is None:
+        return now
+    changed: dict[str, Any] = {"tries": before.tries + now.tries, "usage": add_usage(before.usage, now.usage)}
+    if before.timing and now.timing:
+        spent = {
+            name: getattr(before.timing, name) + getattr(now.timing, name) for name in ("wall_s", "agent_s", "env_s")
+        }
+        changed["timing"] = before.timing.model_copy(update=spent)
+    return now.model_copy(update=changed)
 
 
 def _sum(first: float | None, second: float | None) -> Any:

@@ -22,7 +22,7 @@ from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free
 from harness.runner import Job, Runner, Settings
 from harness.sandbox import choose_sandbox
 from trajectories.failures import InputError
-from trajectories.schema import Record
+from trajectories.schema import Record, Trajectory
 from trajectories.store import Store
 
 INTERRUPTED = 130
@@ -130,7 +130,7 @@ def _play(
             tally.carry(score or 0.0)
     progress = show(tally, quiet=quiet)
     settings = Settings(plan.limits, options.concurrency, plan.grader, _retries(options))
-    runner = Runner(store, _jobs(run, store.done_ids(), resolved), progress, settings, interrupts)
+    runner = Runner(store, _jobs(run, store, resolved), progress, settings, interrupts)
     try:
         runner.run()
     finally:
@@ -146,13 +146,15 @@ def _play(
     )
 
 
-def _jobs(run: RunDir, done: set[str], resolved: Resolved) -> Iterator[Job]:
+def _jobs(run: RunDir, store: Store, resolved: Resolved) -> Iterator[Job]:
+    done = store.done_ids()
+    owed = {summary.id for summary in store.summaries(done=False)}
     for planned in run.planned():
         if planned.id not in done:
-            yield _job(planned, resolved)
+            yield _job(planned, resolved, store.get(planned.id) if planned.id in owed else None)
 
 
-def _job(planned: Planned, resolved: Resolved) -> Job:
+def _job(planned: Planned, resolved: Resolved, before: Trajectory | None) -> Job:
     benchmark = resolved.benchmarks[planned.benchmark.name]
     settings = planned.benchmark.settings
     return Job(
@@ -160,6 +162,7 @@ def _job(planned: Planned, resolved: Resolved) -> Job:
         lambda: benchmark.make(planned.key.task.id, settings),
         resolved.agents[planned.agent.name],
         planned.benchmark.data,
+        before,
     )
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from agents.base import Agent
 from envs.base import HarnessEnv
-from harness.episode import play
+from harness.episode import after, play
 from harness.interrupts import Interrupts
 from harness.limits import RETRIES, Limits, Retry, next_wait
 from harness.progress import Played, Progress
@@ -39,6 +39,8 @@ class Job(NamedTuple):
     make: Callable[[], HarnessEnv]
     agent: Agent
     data: str
+    before: Trajectory | None = None
+    """What the store has of it where a fault of ours broke it: what that cost is not forgotten."""
 
 
 class Settings(NamedTuple):
@@ -131,10 +133,11 @@ class Runner:
             return next(self._jobs, None)
 
     def _play(self, job: Job) -> Trajectory:
-        tries = 0
+        tries, trajectory = 0, job.before
         while True:
             tries += 1
-            trajectory = play(job.make, job.agent, job.key, self._settings.limits, data=job.data, tries=tries)
+            played = play(job.make, job.agent, job.key, self._settings.limits, data=job.data)
+            trajectory = after(trajectory, played)
             self._count_fault(trajectory.failure)
             if trajectory.failure is None:
                 return trajectory

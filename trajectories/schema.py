@@ -234,7 +234,10 @@ class Verdict(Record):
 
 
 class Timing(Record):
-    """Start in seconds since the epoch, and seconds of wall time: of all, in the agent, in the environment."""
+    """Start in seconds since the epoch, and seconds of wall time: of all, in the agent, in the environment.
+
+    Of an episode that was tried again: the first start, and the sums over its tries without the waits between them.
+    """
 
     started_at: float
     wall_s: float
@@ -261,8 +264,9 @@ class Trajectory(Record):
     verdicts: dict[str, Verdict] = Field(default_factory=dict)
     """By grader name: `official` and `strict`. Empty where the episode failed."""
     usage: Usage = Usage()
+    """Of all tries, those that a fault of ours broke included; the steps' own usage stands in their actions."""
     tries: int = 1
-    """How often the episode was started before this record, retries after our own faults included."""
+    """How often the episode was started, retries after our own faults included."""
     data: str = ""
     """Which data the task came from: a pinned version, or `custom:` and the first 8 digits of its sha256."""
     harness_version: str = ""

@@ -88,7 +88,7 @@ class BrokenEnv(toybench.ToyEnv):
 
 
 def test_an_episode_that_ends_by_itself_is_terminated_and_graded_with_the_whole_conversation() -> None:
-    played = run_episode(toybench.ToyEnv("toy_00007"), Oracle(), key(), data="toy-1", tries=2)
+    played = run_episode(toybench.ToyEnv("toy_00007"), Oracle(), key(), data="toy-1")
     assert (played.ended, played.limit, played.failure, played.reward) == ("terminated", None, None, 1.0)
     assert [step.reward for step in played.steps] == [0.0, 0.0, 1.0]
     assert played.verdicts["official"].passed
@@ -97,7 +97,7 @@ def test_an_episode_that_ends_by_itself_is_terminated_and_graded_with_the_whole_
     assert [message.role for message in played.messages()] == ["user", *["assistant", "tool"] * 3]
     assert played.tools == (toybench.ADD,)
     assert played.id == key().trajectory_id()
-    assert (played.data, played.tries, played.done) == ("toy-1", 2, True)
+    assert (played.data, played.tries, played.done) == ("toy-1", 1, True)
     assert played.timing is not None
     assert all(step.timing is not None and step.state is not None for step in played.steps)
 

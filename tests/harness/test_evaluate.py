@@ -161,6 +161,8 @@ def test_faults_of_ours_are_owed_exit_with_1_and_are_played_by_resume(
     monkeypatch.delenv("TOY_FAULT")
     assert cli("eval", "--resume", "-o", "run").code == 0
     assert len(contents(Path("run"))) == 8
+    with RunDir.open(Path("run")).store() as store:
+        assert [summary.tries for summary in store.summaries(task_id="toy_00003")] == [3]
 
 
 def test_an_agents_own_failures_score_zero_and_are_done(cli: Cli) -> None:

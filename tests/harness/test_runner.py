@@ -90,6 +90,31 @@ def test_a_passing_fault_is_retried_and_the_number_of_tries_is_recorded(played: 
     assert run.tally.owed == 0
 
 
+def test_what_broken_tries_cost_is_in_the_record(played: Callable[..., Played]) -> None:
+    class Unlucky(toyagents.Adder):
+        """Pays for two steps, then breaks, twice for each task."""
+
+        def __init__(self) -> None:
+            self.steps: Counter[str] = Counter()
+
+        def act(self, history: Any, tools: Any, *, seed: int) -> Action:
+            task = history[0].content
+            self.steps[task] += 1
+            time.sleep(0.01)
+            if self.steps[task] in (3, 6):
+                raise InfrastructureError("busy")
+            return super().act(history, tools, seed=seed)
+
+    run = played(Unlucky(), 4)
+    run.runner.run()
+    for trajectory in run.store:
+        assert (trajectory.tries, len(trajectory.steps)) == (3, 3)
+        assert (trajectory.usage.prompt_tokens, trajectory.usage.completion_tokens) == (70, 35)
+        assert trajectory.usage.cost_usd == pytest.approx(0.007)
+        assert trajectory.timing is not None
+        assert trajectory.timing.wall_s > trajectory.timing.agent_s >= 0.09
+
+
 def test_a_lasting_fault_is_stored_once_with_all_its_tries(played: Callable[..., Played]) -> None:
     run = played(Flaky(100, InfrastructureError("down")), 3)
     run.runner.run()
