@@ -22,6 +22,9 @@ from trajectories.schema import Action, Verdict, clean_text
 STRICT_VERSION = 1
 """Bump it when `strict` may give another verdict on the same input."""
 
+NO_RESPONSE = "no_response"
+"""The error type of an episode that was over before the model said anything: silence passes no task, an empty text may."""
+
 _LONGEST_DETAIL = 2_000
 _LONGEST_INT = 1_024
 
@@ -80,7 +83,10 @@ def _as_text(value: Any) -> str:
 def outcome(row: Row, output: RawOutput, grader: str) -> Outcome:
     """The verdict of `official` or `strict` on one raw output."""
     if row.multi_turn:
-        return _multi_turn(row, output, grader)
+        found = _multi_turn(row, output, grader)
+        return found if output.answered else found._replace(valid=False, error_type=NO_RESPONSE)
+    if not output.answered:
+        return Outcome(False, NO_RESPONSE)
     decoded = decode_single(output.value, row.language, native=output.native)
     strict = grader == "strict"
     if "relevance" in row.category:

@@ -21,3 +21,5 @@ class RawOutput(NamedTuple):
     underscores: bool = False
     native: bool = False
     """The model was to call functions natively, so a text is no call, however it looks."""
+    answered: bool = True
+    """False: the episode ended before the model's first response. An empty response is one; `value` holds nothing then."""

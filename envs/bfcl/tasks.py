@@ -1,7 +1,7 @@
 """BFCL rows by id across the splits, as the harness' `Task`s, and the settings that an episode of a split really has."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,18 +19,16 @@ PROFILES = ("default",)
 FIRST_SAMPLE = 90_000
 """The self-written tasks are numbered from here on, where upstream has none, so that an id names its split."""
 
-UNWINNABLE = frozenset(
-    {
-        "multi_turn_base_154",  # five questions, six turns of ground truth
-        "live_simple_106-63-0",  # the answers lack required parameters
-        "live_simple_112-68-0",
-        "live_multiple_862-181-3",  # the answer has a parameter that the document lacks
-        "live_multiple_964-207-0",  # the document requires `statement`, the answer says `question`
-        "java_36",  # no source text makes an ArrayList that holds whole numbers or booleans as such
-        "java_65",
-    }
-)
-"""Tasks of the pinned data that the official grader passes for no answer of an episode (spec E)."""
+UNWINNABLE: Mapping[str, str] = {
+    "multi_turn_base_154": "five questions, and six turns of ground truth",
+    "live_simple_106-63-0": "a required parameter is missing from the answer",
+    "live_simple_112-68-0": "a required parameter has no allowed value",
+    "live_multiple_862-181-3": "the answer demands a parameter that the function lacks",
+    "live_multiple_964-207-0": "the function requires 'statement', the answer allows only 'question'",
+    "java_36": "the answer mixes texts, numbers and booleans in a list whose items are always read as texts",
+    "java_65": "the answer mixes texts and booleans in a list whose items are always read as texts",
+}
+"""Tasks of the pinned data that the official grader passes for no answer of an episode, and why."""
 
 
 class Found(NamedTuple):
@@ -117,7 +115,7 @@ def raw_output(row: Row, steps: Iterable[tuple[int, Any]], mode: str) -> RawOutp
         value = played[0][1] if played else None
     else:
         value = [[raw for turn, raw in played if turn == index] for index in range(played[-1][0] + 1 if played else 0)]
-    return RawOutput(value, underscores=mode == "fc", native=mode == "fc")
+    return RawOutput(value, underscores=mode == "fc", native=mode == "fc", answered=bool(played))
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,9 @@ import itertools
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from envs.bfcl.env import BFCLEnv
 from envs.bfcl.tasks import UNWINNABLE
 from envs.parsing import tool_call
 from harness.episode import run_episode
+from harness.limits import Limits
 from trajectories.failures import InputError
 from trajectories.schema import Action, EpisodeKey, ToolCall
 from trajectories.store import Store
@@ -25,6 +28,17 @@ from trajectories.store import Store
 BENCHMARK = registry.load("bfcl-v3")
 FC, PROMPT = EnvSettings(mode="fc"), EnvSettings(mode="prompt")
 REVEAL = "multi_turn_miss_func_0"  # `sort` is held out until turn 3
+
+
+class Speechless:
+    """Is never done with its first response."""
+
+    name = "speechless"
+    config: Mapping[str, Any] = {}
+
+    def act(self, history: Any, tools: Any, *, seed: int) -> Action:
+        time.sleep(60)
+        raise AssertionError
 
 
 def opened(task: str, settings: EnvSettings) -> tuple[BFCLEnv, Any, dict[str, Any]]:
@@ -226,10 +240,55 @@ class TestRecords:
         assert opened("simple_1", PROMPT)[0].step(Action(content="[math.factorial(number=5)]"))[1] == 1.0
         assert opened("simple_1", PROMPT)[0].step(Action(content="[math_factorial(number=5)]"))[1] == 0.0
 
-    def test_an_episode_without_a_single_step_still_has_verdicts(self) -> None:
-        for task in ("simple_0", "irrelevance_0", "multi_turn_base_0"):
-            verdicts = opened(task, FC)[0].verdicts()
-            assert verdicts["official"].passed == (task == "irrelevance_0"), task
+    @pytest.mark.parametrize("settings", [FC, PROMPT], ids=["fc", "prompt"])
+    def test_an_episode_without_a_single_response_passes_no_grader_and_an_empty_response_abstains(
+        self, settings: EnvSettings
+    ) -> None:
+        for task in (
+            "simple_0",
+            "irrelevance_0",
+            "live_irrelevance_0-0-0",
+            "live_relevance_0-0-0",
+            "multi_turn_base_0",
+        ):
+            env, _, _ = opened(task, settings)
+            for verdict in env.verdicts().values():
+                assert (verdict.passed, verdict.score, verdict.detail["error_type"]) == (False, 0.0, "no_response"), (
+                    task
+                )
+            env.step(Action())
+            for verdict in env.verdicts().values():
+                assert verdict.passed == ("irrelevance" in task), task
+                assert verdict.detail["error_type"] != "no_response"
+
+    def test_a_turn_that_was_opened_and_never_answered_passes_no_grader(self) -> None:
+        """Whether or not the ground truth calls for something in it."""
+        for task in ("multi_turn_base_0", "multi_turn_miss_param_0"):
+            whole, _, _ = opened(task, FC)
+            turns = [whole.step(action)[4]["turn"] for action in whole.reference_actions()]
+            assert whole.verdicts()["strict"].passed
+            env, _, _ = opened(task, FC)
+            for action, turn in zip(env.reference_actions(), turns, strict=True):
+                if turn < turns[-1]:
+                    env.step(action)
+            assert [verdict.passed for verdict in env.verdicts().values()] == [False, False], task
+
+    def test_what_a_stored_episode_without_a_response_gets_is_what_it_got_live(self) -> None:
+        for task in ("irrelevance_0", "multi_turn_base_0"):
+            env = BFCLEnv(task, FC)
+            key = EpisodeKey(
+                task=env.task,
+                env_version="1",
+                env_settings=FC.model_dump(),
+                agent="a",
+                agent_config={},
+                seed=0,
+                attempt=0,
+            )
+            played = run_episode(env, Speechless(), key, Limits(time_s=0.2))
+            assert (played.ended, played.limit, played.steps, played.reward) == ("truncated", "time", (), 0.0)
+            assert [verdict.detail["error_type"] for verdict in played.verdicts.values()] == ["no_response"] * 2
+            assert BENCHMARK.verdicts(played) == played.verdicts
 
 
 class TestTasks:
