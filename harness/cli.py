@@ -285,12 +285,16 @@ def trajectories_ls(
     task: Annotated[list[str] | None, typer.Option(help="Task id. Repeatable.")] = None,
     ended: Annotated[list[str] | None, typer.Option(metavar="terminated|truncated|failed")] = None,
     limit: Annotated[
-        list[str] | None, typer.Option(help="Name of the limit that truncated, such as max_steps.")
+        list[str] | None,
+        typer.Option("--truncated-by", "--limit", help="Name of the limit, such as max_steps. Repeatable."),
     ] = None,
-    boundary: Annotated[list[str] | None, typer.Option(help="Where it failed: agent, environment, ...")] = None,
+    boundary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="agent|environment|sandbox|infrastructure", help="Where it failed. Repeatable."),
+    ] = None,
     min_score: Annotated[float | None, typer.Option(help="Of the official grader.")] = None,
     max_score: Annotated[float | None, typer.Option(help="Of the official grader.")] = None,
-    head: Annotated[int | None, typer.Option("-n", min=0, help="At most so many.")] = None,
+    head: Annotated[int | None, typer.Option("-n", min=0, help="At most so many; 0: all.")] = None,
     json: AsJson = False,
 ) -> None:
     """List stored trajectories."""
@@ -306,12 +310,18 @@ def trajectories_ls(
 def trajectories_show(
     run: RunPath,
     trajectory: Annotated[str, typer.Argument(metavar="ID", help="Trajectory id, the start of one, or a task id.")],
+    agent: Annotated[str | None, typer.Option("--agent", "-a", help="Whose, of a task that several played.")] = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", "-k", min=0, help="Which, of a task that was played more than once (0).")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Show one trajectory as a transcript."""
     from harness.show import show
 
-    raise typer.Exit(show(run, trajectory, json=json))
+    given = {"agent": agent, "attempt": attempt}
+    choice = cast("Filters", {name: value for name, value in given.items() if value is not None})
+    raise typer.Exit(show(run, trajectory, json=json, **choice))
 
 
 @trajectories_app.command("stats")

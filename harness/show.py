@@ -8,16 +8,19 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, Unpack
+from typing import Any, TextIO, Unpack, cast
 
 from pydantic_core import to_json
 
+from envs.base import unknown_name
+from harness.run_dir import RunDir
 from harness.transcript import Line, safe_line, transcript, wrap
 from trajectories.failures import InputError
+from trajectories.problems import CATALOGUE, way_out
 from trajectories.store import Filters, Problem, Store, Summary, find_store
 
 _COLOURS = {"title": "1", "role": "1;36", "dim": "2", "call": "33", "error": "31"}
@@ -34,10 +37,14 @@ def ls(
     errors: TextIO | None = None,
     **filters: Unpack[Filters],
 ) -> int:
-    """One line, or one JSON object in an array, for each trajectory that passes the filters; at most `head` of them."""
+    """One line, or one JSON object in an array, for each trajectory that passes the filters.
+
+    At most `head` of them; None or 0: all. InputError for the name of something that the run doesn't have.
+    """
     out = _stream(out)
     with _reading(path, errors) as store:
-        rows = islice(store.summaries(**filters), head)
+        check_names(path, store, filters)
+        rows = islice(store.summaries(**filters), head or None)
         if json:
             _json_array((_summary_dict(summary) for summary in rows), out)
             return 0
@@ -52,12 +59,22 @@ def ls(
 
 
 def show(
-    path: Path, trajectory_id: str, *, json: bool = False, out: TextIO | None = None, errors: TextIO | None = None
+    path: Path,
+    trajectory_id: str,
+    *,
+    json: bool = False,
+    out: TextIO | None = None,
+    errors: TextIO | None = None,
+    **choice: Unpack[Filters],
 ) -> int:
-    """One trajectory as a transcript, or as its JSON. An unambiguous prefix of its id, or its task's id, is enough."""
+    """One trajectory as a transcript, or as its JSON. An unambiguous prefix of its id, or its task's id, is enough.
+
+    Where the task was played more than once it is the first attempt, unless `choice` (agent, attempt) says which.
+    """
     out = _stream(out)
     with _reading(path, errors) as store:
-        trajectory = store.get(_resolve(store, trajectory_id))
+        check_names(path, store, choice)
+        trajectory = store.get(_resolve(store, trajectory_id, choice, _complaints(errors)))
     if json:
         out.write(trajectory.to_json() + "\n")
     else:
@@ -93,6 +110,8 @@ def verify(path: Path, *, json: bool = False, out: TextIO | None = None) -> int:
         _print([Line(style, line) for line in wrap(safe_line(problem.sentence), width)], out)
     verdict = f"{len(bad)} errors" if bad else "everything can be read and agrees"
     _print([Line("error" if bad else "plain", f"{count} trajectories: {verdict}")], out)
+    if any(problem.place != CATALOGUE for problem in bad):
+        _print([Line("plain", line) for line in wrap(safe_line(way_out(path)), width)], out)
     return 1 if bad else 0
 
 
@@ -167,20 +186,82 @@ def _stats_lines(figures: dict[str, Any]) -> Iterator[Line]:
                 yield Line("plain", f"  {count:>8,} {safe_line(value)}")
 
 
-def _resolve(store: Store, wanted: str) -> str:
+def _resolve(store: Store, wanted: str, choice: Filters, errors: TextIO) -> str:
+    of_task = sorted(store.summaries(task_id=wanted), key=lambda summary: summary.attempt)
+    if of_task:
+        return _of_task(store, of_task, choice, errors)
     found = store.ids(wanted, 6)
     if len(found) == 1 or wanted in found:
+        if choice:
+            raise InputError(f"{wanted!r} names one trajectory already: -a and -k choose among those of a task.")
         return found[0] if len(found) == 1 else wanted
     if found:
         raise InputError(f"{wanted!r} is the start of several ids: {_listed(found)}. Give more of it.")
-    of_task = [summary.id for summary in islice(store.summaries(task_id=wanted), 6)]
-    if len(of_task) == 1:
-        return of_task[0]
-    if of_task:
-        raise InputError(f"Task {wanted!r} was played in several trajectories: {_listed(of_task)}. Name one of them.")
     near = next(filter(None, (store.ids(wanted[:at], 3) for at in range(len(wanted) - 1, 0, -1))), [])
     hint = f"Near ones: {_listed(near)}." if near else "`harness trajectories ls` lists all."
     raise InputError(f"There is no trajectory {wanted!r} in {store.path}. {hint}")
+
+
+def _of_task(store: Store, played: Sequence[Summary], choice: Filters, errors: TextIO) -> str:
+    """The first that was chosen; the others are named on `errors`."""
+    task = played[0].task_id
+    wanted: Filters = {**choice, "task_id": task}
+    fitting = {summary.id for summary in store.summaries(**wanted)}
+    chosen = [summary for summary in played if summary.id in fitting]
+    if not chosen:
+        raise InputError(f"Task {task!r} was not played so: there is {_listed([_attempt(each) for each in played])}.")
+    if len(chosen) > 1:
+        others = _listed([_attempt(summary) for summary in chosen[1:]])
+        errors.write(
+            safe_line(f"This is {_attempt(chosen[0])}; {task} has also {others}: -a AGENT and -k ATTEMPT choose.")
+            + "\n"
+        )
+    return chosen[0].id
+
+
+def _attempt(summary: Summary) -> str:
+    return f"attempt {summary.attempt} of {summary.agent} ({summary.id[:12]})"
+
+
+def check_names(path: Path, store: Store, filters: Filters) -> None:
+    """InputError, with the near names, for a name that neither the stored trajectories nor the plan have."""
+    for kind, wanted in filters.items():
+        if kind not in _NAMED:
+            continue
+        for name in [wanted] if isinstance(wanted, str) else cast("Sequence[str]", wanted):
+            if name not in _NAMED[kind] and next(store.summaries(**cast("Filters", {kind: name})), None) is None:
+                known = {*_NAMED[kind], *_stored(store, kind), *_planned(path, kind)}
+                if known and name not in known:
+                    raise unknown_name(f"{_CALLED.get(kind, kind)} in this run:", name, known)
+
+
+_NAMED: Mapping[str, tuple[str, ...]] = {
+    "benchmark": (),
+    "agent": (),
+    "category": (),
+    "ended": ("terminated", "truncated", "failed"),
+    "limit": ("max_steps", "time", "tokens", "cost", "context_window"),
+    "boundary": ("agent", "environment", "sandbox", "infrastructure"),
+}
+"""Filters whose values are names, with those that every run may have."""
+
+_CALLED = {"ended": "end", "limit": "limit that truncated"}
+
+
+def _stored(store: Store, kind: str) -> set[str]:
+    return {value for summary in store.summaries() if (value := getattr(summary, kind)) is not None}
+
+
+def _planned(path: Path, kind: str) -> set[str]:
+    """Names that the run will have once it is played. None for a store without a run."""
+    if not (path / "run.json").is_file():
+        return set()
+    run = RunDir.open(path)
+    plan = run.record.plan
+    if kind == "category":
+        return {task.category for benchmark in plan.benchmarks for task in run.tasks(benchmark)}
+    found = {"benchmark": plan.benchmarks, "agent": plan.agents}
+    return {each.name for each in found.get(kind, ())}
 
 
 def _listed(ids: list[str]) -> str:
@@ -208,12 +289,16 @@ def _json_array(rows: Iterable[dict[str, Any]], out: TextIO) -> None:
 def _reading(path: Path, errors: TextIO | None) -> Generator[Store]:
     with Store.open(find_store(path), damaged_ok=True) as store:
         for problem in store.problems:
-            _complain(problem, sys.stderr if errors is None else errors)
+            _complain(problem, _complaints(errors))
         yield store
 
 
 def _complain(problem: Problem, errors: TextIO) -> None:
     errors.write(f"{safe_line(problem.sentence)} `harness trajectories verify` says more.\n")
+
+
+def _complaints(errors: TextIO | None) -> TextIO:
+    return sys.stderr if errors is None else errors
 
 
 def _stream(out: TextIO | None) -> TextIO:

@@ -1,10 +1,14 @@
 """What can be wrong with a store, one sentence each."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from trajectories.failures import InfrastructureError
+
+CATALOGUE = "catalogue.sqlite"
+"""The place of a problem of the index alone: the trajectories are safe."""
 
 
 class Problem(NamedTuple):
@@ -22,11 +26,16 @@ class StoreDamaged(InfrastructureError):
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         more = f" ({len(problems) - 1} more: `harness trajectories verify`.)" if len(problems) > 1 else ""
-        super().__init__(
-            f"{problems[0].sentence}{more} Restore the file from a backup, or run `harness trajectories compact "
-            f"{path} --drop-damaged`: what can't be read is then owed again."
-        )
+        super().__init__(f"{problems[0].sentence}{more} {way_out(path)}")
         self.problems = tuple(problems)
+
+
+def way_out(path: Path) -> str:
+    """What to do about damage in this store."""
+    return (
+        f"Restore the file from a backup, or run `harness trajectories compact {shlex.quote(str(path))} --drop-damaged`: "
+        "what can't be read is then owed again."
+    )
 
 
 def lost_frames(path: Path, start: int, end: int) -> Problem:
@@ -57,7 +66,7 @@ def bad_record(path: Path, trajectory_id: str, reason: Exception | str) -> Probl
 def bad_catalogue(trajectory_id: str) -> Problem:
     return Problem(
         "error",
-        "catalogue.sqlite",
+        CATALOGUE,
         f"The catalogue disagrees with the segments about trajectory {trajectory_id}: delete catalogue.sqlite, "
         "it is built again.",
         (trajectory_id,),

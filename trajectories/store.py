@@ -237,12 +237,16 @@ class Store:
 
     def verify(self) -> list[Problem]:
         """Reads everything and compares: checksums, bodies with their summaries, the catalogue with the segments."""
-        found = [*self.notices, *self._take_in()]
+        opening, damaged = self._take_in(), list[Problem]()
         for name in sorted(_names(self._segments, segment.SUFFIX)):
-            found.extend(upkeep.check_segment(self._segments / name))
+            damaged.extend(upkeep.check_segment(self._segments / name, _ids(self._catalogue.lying_in(name))))
+        closer = {problem.place for problem in damaged}
+        found = [*self.notices, *(problem for problem in opening if problem.place not in closer), *damaged]
         for name in sorted(_names(self._journals, journal.SUFFIX)):
             found.extend(self._check_journal(self._journals / name))
-        found.extend(upkeep.check_catalogue(self._catalogue, self._segments))
+        # Of a damaged segment the catalogue alone knows what it held: nobody is told to delete it then.
+        if not any(problem.place.endswith(segment.SUFFIX) for problem in found):
+            found.extend(upkeep.check_catalogue(self._catalogue, self._segments))
         return list(dict.fromkeys(found))
 
     def _open_writer(self) -> RecordWriter:

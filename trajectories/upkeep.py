@@ -111,8 +111,8 @@ def salvage_journal(reader: RecordReader, records: Sequence[Listed], segments: P
     return {record.row[0] for record in records} - kept
 
 
-def check_segment(path: Path) -> list[Problem]:
-    """Every byte of a segment, and every record against its summary."""
+def check_segment(path: Path, known: Sequence[str] = ()) -> list[Problem]:
+    """Every byte of a segment, and every record against its summary. `known`: ids that the catalogue has in it."""
     found: list[Problem] = []
     try:
         sound = segment.is_sound(path)
@@ -126,7 +126,7 @@ def check_segment(path: Path) -> list[Problem]:
     except InputError as error:
         return [Problem("error", path.name, str(error))]
     except segment.UNREADABLE as error:
-        return [*found, problems.bad_segment(path, _short(error))]
+        return [*found, problems.bad_segment(path, _short(error), known)]
     if not sound:
         ids = [problem.ids[0] for problem in found]
         reason = "its checksum is wrong" + ("" if ids else ", though every record can be read")

@@ -144,3 +144,24 @@ def test_another_distributions_package_of_our_name_is_named_in_one_sentence(tmp_
     )
     assert done.returncode == 1
     assert f"The package 'agents' of lopd-harness is shadowed by {tmp_path}" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("with_catalogue", [True, False])
+def test_a_damaged_segment_is_said_by_whatever_reads_it_and_there_is_a_way_on(cli: Cli, with_catalogue: bool) -> None:
+    cli(*ORACLE)
+    (segment,) = Path("run/trajectories/segments").iterdir()
+    content = segment.read_bytes()
+    middle = slice(len(content) // 8, len(content) * 7 // 8)
+    segment.write_bytes(content[: middle.start] + bytes(b ^ 0xFF for b in content[middle]) + content[middle.stop :])
+    if not with_catalogue:
+        for file in Path("run/trajectories").glob("catalogue.sqlite*"):
+            file.unlink()
+    for command in (("report", "run"), ("leaderboard", "run"), ("eval", "--resume", "-o", "run", "-q")):
+        ran = cli(*command)
+        assert ran.code == 1
+        assert ran.err.splitlines()[-1].startswith("Error: ")
+        assert "`harness trajectories compact run/trajectories --drop-damaged`" in ran.err.splitlines()[-1]
+    assert "is damaged" in cli("trajectories", "verify", "run").out
+    assert cli("trajectories", "compact", "run", "--drop-damaged").code == 0
+    assert cli("eval", "--resume", "-o", "run").code == 0
+    assert len(toyrun.contents(Path("run"))) == 8

@@ -57,7 +57,32 @@ def test_ls_as_json_is_one_array(run: Path) -> None:
     assert [row["task_id"] for row in rows] == [f"task_{number}" for number in (0, 2, 6, 8, 10)]
     assert rows[0]["id"] == episode(0).id
     assert rows[0]["done"] is True
-    assert json.loads(said(show.ls, run, json=True, benchmark="none")) == []
+    assert json.loads(said(show.ls, run, json=True, limit="context_window")) == []
+    assert len(json.loads(said(show.ls, run, json=True, head=0))) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("filters", "sentence"),
+    [
+        ({"ended": "terminatd"}, "Unknown end in this run: 'terminatd'. Did you mean 'terminated' or"),
+        ({"category": ["category_1", "category_9"]}, "Unknown category in this run: 'category_9'. Did you mean"),
+        ({"agent": "agent_7"}, "Known: agent_0, agent_1."),
+        ({"benchmark": "none"}, "Unknown benchmark in this run: 'none'. Known: toy."),
+        ({"boundary": "ours"}, "Unknown boundary in this run: 'ours'."),
+        ({"limit": "max_step"}, "Unknown limit that truncated in this run: 'max_step'. Did you mean 'max_steps'?"),
+    ],
+)
+def test_names_that_the_run_does_not_have_are_refused_with_the_near_ones(
+    run: Path, filters: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        said(show.ls, run, **filters)
+    assert sentence in str(refused.value)
+
+
+def test_an_empty_store_has_no_wrong_names(tmp_path: Path) -> None:
+    Store.create(tmp_path / "store").close()
+    assert json.loads(said(show.ls, tmp_path / "store", json=True, agent="any")) == []
 
 
 def test_show_prints_calls_with_their_results_and_rewards(run: Path) -> None:
@@ -83,6 +108,31 @@ def test_show_takes_a_prefix_or_the_task(run: Path) -> None:
     whole = said(show.show, run, episode(2).id)
     assert said(show.show, run, episode(2).id[:9]) == whole
     assert said(show.show, run, "task_2") == whole
+
+
+def test_of_a_task_that_was_played_more_than_once_the_first_is_shown_and_the_others_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    one, other = episode(2), episode(3)
+    key = one.key.model_copy(update={"attempt": 1})
+    again = one.model_copy(update={"id": key.trajectory_id(), "key": key})
+    theirs_key = other.key.model_copy(update={"task": one.key.task})
+    theirs = other.model_copy(update={"id": theirs_key.trajectory_id(), "key": theirs_key})
+    with Store.create(path) as store:
+        for trajectory in (again, one, theirs):
+            store.append(trajectory)
+    errors = io.StringIO()
+    first, *_ = said(show.show, path, "task_2", errors=errors).splitlines()
+    assert first == f"trajectory {one.id}"
+    assert errors.getvalue().startswith("This is attempt 0 of agent_0 (")
+    assert f"attempt 0 of agent_1 ({theirs.id[:12]}), attempt 1 of agent_0 ({again.id[:12]})" in errors.getvalue()
+    silent = io.StringIO()
+    assert again.id in said(show.show, path, "task_2", errors=silent, attempt=1)
+    assert theirs.id in said(show.show, path, "task_2", errors=silent, agent="agent_1")
+    assert silent.getvalue() == ""
+    with pytest.raises(InputError, match="'task_2' was not played so: there is attempt 0 of agent_0"):
+        said(show.show, path, "task_2", agent="agent_1", attempt=1)
+    with pytest.raises(InputError, match="names one trajectory already"):
+        said(show.show, path, one.id, attempt=1)
 
 
 def test_an_unknown_or_ambiguous_id_names_the_near_ones(run: Path) -> None:
@@ -119,6 +169,35 @@ def test_verify_says_what_is_wrong_and_fails(run: Path, tmp_path: Path) -> None:
     errors = io.StringIO()
     show.stats(broken, out=io.StringIO(), errors=errors)
     assert "bytes instead of" in errors.getvalue()
+
+
+def damage(path: Path, start: int, end: int) -> None:
+    content = bytearray(path.read_bytes())
+    for at in range(start, end):
+        content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("with_catalogue", [True, False])
+def test_of_a_damaged_segment_the_way_out_is_said_once_and_never_to_delete_the_catalogue(
+    tmp_path: Path, with_catalogue: bool
+) -> None:
+    path = tmp_path / "store"
+    with Store.create(path) as store:
+        for number in range(COUNT):
+            store.append(episode(number))
+    (segment,) = (path / "segments").iterdir()
+    size = segment.stat().st_size
+    damage(segment, size // 8, size * 7 // 8)
+    if not with_catalogue:
+        for file in path.glob("catalogue.sqlite*"):
+            file.unlink()
+    out = io.StringIO()
+    assert show.verify(path, out=out) == 1
+    text = " ".join(out.getvalue().split())
+    assert segment.name in text
+    assert "delete" not in text
+    assert text.count(f"`harness trajectories compact {path} --drop-damaged`") == 1
 
 
 def test_compact_says_what_it_did(tmp_path: Path) -> None:
