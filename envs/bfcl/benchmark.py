@@ -10,7 +10,6 @@ answers are joined by id, not by position; and those of `env.py` and `schemas.py
 One task: {"id": "simple_0", "question": [[{"role": "user", "content": "..."}]], "function": [{"name": ..., "parameters": ...}]}.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -33,7 +32,7 @@ class BFCLv3:
     languages = ("en",)
     profiles = tasks.PROFILES
     headline = "overall"
-    unwinnable = tasks.UNWINNABLE
+    unwinnable = frozenset(tasks.UNWINNABLE)
 
     def unavailable(self, split: str) -> str | None:
         if split == "test" and data.current(self.name) is None:
@@ -77,11 +76,14 @@ class BFCLv3:
             yield GradedRow(prediction.task_id, prediction.attempt, found)
 
     def aggregate(self, scores: Sequence[TaskScore]) -> tuple[Score, ...]:
-        """Over the split of the scores; without any, over `test`. Counts are the data's, else the pinned data's."""
+        """Over the split of the scores; without any, over `test`.
+
+        Counts are those of the data's files, tasks that can't be played here included; of a file that is not there the pinned one's.
+        """
         split = scores[0].task.split if scores else "test"
-        if split not in self._readable():
-            return aggregate.table(scores, aggregate.PINNED_COUNTS)
-        return aggregate.table(scores, Counter(task.category for task in self.tasks(split)))
+        counts = dataset.load(split).counts if split in self._readable() else {}
+        pinned = aggregate.PINNED_COUNTS if split == "test" else {}
+        return aggregate.table(scores, {**pinned, **counts})
 
     def _readable(self) -> list[str]:
         return [split for split in self.splits if self.unavailable(split) is None]

@@ -28,8 +28,6 @@ from envs.bfcl.execute import Key, key_text
 from envs.bfcl.outcome import Outcome
 from envs.bfcl.simulators import Simulation, lend_world
 
-UNWINNABLE = frozenset({"multi_turn_base_154"})
-
 FORCE_TERMINATED = "multi_turn:force_terminated"
 EMPTY_TURN = "multi_turn:empty_turn_model_response"
 STATE_MISMATCH = "multi_turn:instance_state_mismatch"

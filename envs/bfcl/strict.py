@@ -2,7 +2,7 @@
 
 Differences from `checker.py`: parallel calls are matched as well as possible instead of greedily; where upstream raises,
 the call just doesn't fit; where nothing should be called, output that tries to call but can't be read is no abstaining
-(upstream's issues 443 and 1362). `UNWINNABLE` names the tasks that no output passes officially, for scores without them.
+(upstream's issues 443 and 1362).
 """
 
 import re
@@ -12,16 +12,6 @@ from typing import Any, Final
 from envs.bfcl.checker import VALID, CallTask, Crash, check_calls, holds_calls, no_match, well_formed
 from envs.bfcl.decode import DecodeError
 from envs.bfcl.outcome import Outcome
-
-UNWINNABLE: Final[Mapping[str, str]] = {
-    "live_simple_106-63-0": "a required parameter is missing from the answer",
-    "live_simple_112-68-0": "a required parameter has no allowed value",
-    "live_multiple_862-181-3": "the answer demands a parameter that the function lacks",
-    "live_multiple_964-207-0": "the function requires 'statement', the answer allows only 'question'",
-    "java_36": "the answer mixes texts, numbers and booleans in a list whose items are always read as texts",
-    "java_65": "the answer mixes texts and booleans in a list whose items are always read as texts",
-}
-"""Task id to the reason why no output can pass the official checker."""
 
 # A list of calls, markup or JSON of native calls; or text that opens with a call, perhaps after the name of a language.
 _ATTEMPT: Final = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(|<tool_call>|<function[=_]|\"(?:arguments|parameters)\"\s*:")

@@ -7,7 +7,7 @@ import pytest
 from envs.bfcl.checker import check_calls
 from envs.bfcl.dataset import load
 from envs.bfcl.decode import DecodeError, decode_ast
-from envs.bfcl.strict import UNWINNABLE, check_calls_strict, check_relevance_strict
+from envs.bfcl.strict import check_calls_strict, check_relevance_strict
 
 
 def functions() -> list[dict[str, Any]]:
@@ -93,12 +93,6 @@ def test_abstaining_is_told_from_calls_that_can_not_be_read(text: str, kind: str
 
 def test_an_output_that_is_no_list_of_calls_is_unparsable() -> None:
     assert check_relevance_strict([{"f": 1}], "irrelevance").detail["kind"] == "unparsable"
-
-
-def test_unwinnable_tasks_exist_and_say_why(bfcl_data: object) -> None:
-    rows = load("test").rows
-    assert set(UNWINNABLE) <= set(rows)
-    assert all(reason for reason in UNWINNABLE.values())
 
 
 def test_parallel_178_depends_on_order_officially_and_not_strictly(bfcl_data: object) -> None:

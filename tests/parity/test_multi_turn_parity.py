@@ -20,9 +20,10 @@ from oracle import Oracle, crashed
 
 from envs.bfcl.dataset import Row, load
 from envs.bfcl.grading import outcome
-from envs.bfcl.multi_turn import UNWINNABLE, check_multi_turn, check_multi_turn_strict
+from envs.bfcl.multi_turn import check_multi_turn, check_multi_turn_strict
 from envs.bfcl.outcome import RawOutput
 from envs.bfcl.simulators import Simulation
+from envs.bfcl.tasks import UNWINNABLE
 
 MUTANTS = int(os.environ.get("HARNESS_MT_MUTANTS", "400"))
 
