@@ -73,13 +73,15 @@ class Row:
 class Dataset:
     """The rows of one split, sorted as upstream sorts: by category name, then by the number in the id.
 
-    `missing` says in one sentence each what this copy of the data can't offer, and the way out.
+    `missing` says in one sentence each what this copy of the data can't offer, and the way out. `counts` has the tasks of
+    each question file by category, those that can't be played here included.
     """
 
     rows: Mapping[str, Row]
     version: str
     categories: tuple[str, ...]
     missing: tuple[str, ...]
+    counts: Mapping[str, int]
 
 
 def load(split: str = "test") -> Dataset:
@@ -112,16 +114,13 @@ def _load_pulled(pulled: data.Pulled) -> Dataset:
 def _read(folder: Path, version: str, pulled: data.Pulled | None) -> Dataset:
     """Read a data folder; function documents that it lacks come from the pulled data."""
     tools = _Tools(find(pulled), _Documents(folder, pulled.path / DATA if pulled else None))
-    rows: list[Row] = []
-    missing: list[str] = []
-    for category in CATEGORIES:
-        found, reason = _read_category(folder, category, tools)
-        rows += found
-        missing += [reason] if reason else []
+    read = {category: _read_category(folder, category, tools) for category in CATEGORIES}
+    rows = [row for found in read.values() for row in found.rows]
     rows.sort(key=lambda row: (row.category, index_of(row.id)))
-    present = {row.category for row in rows}
-    categories = tuple(category for category in CATEGORIES if category in present)
-    return Dataset({row.id: row for row in rows}, version, categories, tuple(missing))
+    categories = tuple(category for category, found in read.items() if found.rows)
+    missing = tuple(found.reason for found in read.values() if found.reason)
+    counts = {category: found.size for category, found in read.items() if found.size}
+    return Dataset({row.id: row for row in rows}, version, categories, missing, counts)
 
 
 class _Documents:
@@ -152,24 +151,34 @@ class _Tools(NamedTuple):
     documents: _Documents
 
 
-def _read_category(folder: Path, category: str, tools: _Tools) -> tuple[list[Row], str | None]:
-    """The rows of one category, and why it or a part of it is missing."""
+class _Category(NamedTuple):
+    """The rows of one category that can be played, how many its file has, and why some or all of them are missing."""
+
+    rows: list[Row]
+    size: int
+    reason: str | None = None
+
+
+def _read_category(folder: Path, category: str, tools: _Tools) -> _Category:
     questions = folder / Path(question_file(category)).name
-    answers = folder / "possible_answer" / questions.name
     if not questions.is_file():
-        return [], None if folder == SAMPLES else f"No questions of {category}: {PULL_FIRST} for all of them."
-    if has_answers(category) and not answers.is_file():
-        return [], f"No answers of {category}, so it can't be graded: {PULL_FIRST} for all of them."
-    truths = {value["id"]: value["ground_truth"] for _, value in read_lines(answers)} if has_answers(category) else {}
+        lacking = f"No questions of {category}: {PULL_FIRST} for all of them."
+        return _Category([], 0, None if folder == SAMPLES else lacking)
     records = [value for _, value in read_lines(questions)]
+    answers = folder / "possible_answer" / questions.name
+    if has_answers(category) and not answers.is_file():
+        lacking = f"No answers of {category}, so it can't be graded: {PULL_FIRST} for all of them."
+        return _Category([], len(records), lacking)
+    truths = {value["id"]: value["ground_truth"] for _, value in read_lines(answers)} if has_answers(category) else {}
     if not category.startswith("multi_turn"):
-        return [_single_turn(record, category, truths) for record in records], None
+        return _Category([_single_turn(record, category, truths) for record in records], len(records))
     if tools.simulators.problem:
-        return [], f"{category} is left out. {tools.simulators.problem}"
+        return _Category([], len(records), f"{category} is left out. {tools.simulators.problem}")
     rows = [_multi_turn(record, category, truths, tools) for record in records]
     kept = [row for row in rows if row is not None]
     lost = len(rows) - len(kept)
-    return kept, f"{lost} tasks of {category} lack their function documents: {PULL_FIRST}." if lost else None
+    lacking = f"{lost} tasks of {category} lack their function documents: {PULL_FIRST}." if lost else None
+    return _Category(kept, len(rows), lacking)
 
 
 def _single_turn(record: dict[str, Any], category: str, truths: dict[str, Any]) -> Row:

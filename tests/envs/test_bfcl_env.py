@@ -334,6 +334,8 @@ for task in ("simple_0", "multi_turn_base_90000"):
     except Exception as error:
         out[task] = [type(error).__name__, str(error)]
 out["n"] = {s.name: s.n for s in b.aggregate(())}["overall"]
+from envs.base import TaskScore
+out["sample"] = [(s.n, s.graded) for s in b.aggregate([TaskScore(t, 0, 1.0) for t in b.tasks("sample")])][0]
 print(json.dumps(out))
 """
 
@@ -357,6 +359,7 @@ def test_without_any_pulled_data_the_single_turn_samples_run_in_our_words(tmp_pa
     assert seen["simple_0"] == ["InputError", "The BFCL-v3 data is not pulled: run 'harness data pull bfcl-v3'."]
     assert "can't be played" in seen["multi_turn_base_90000"][1]
     assert seen["n"] == 4441
+    assert seen["sample"] == [17, 12]  # what is left out stays in the denominator
 
 
 @pytest.mark.parametrize("settings", [FC, PROMPT], ids=["fc", "prompt"])
