@@ -24,7 +24,8 @@ from evaluators.behaviour import CLOCK_METRICS, CONTENT_METRICS
 from evaluators.failures import Ending, EndOf, ErrorType, FailureGroup, end_of, endings, error_types, failure_groups
 from evaluators.leaderboard import Entry, differences
 from evaluators.scores import AgentScores, EpisodeScore, episode_score, score_agent
-from harness.run_dir import BenchmarkPlan, Plan, RunDir, write_atomically
+from harness.run_dir import BenchmarkPlan, Plan, RunDir
+from trajectories.durable import write_file
 from trajectories.failures import InfrastructureError, InputError
 from trajectories.schema import JsonObject, Record, Trajectory, digest
 
@@ -76,7 +77,7 @@ def write_report(run: RunDir) -> Report:
 
 def _write_files(run: RunDir, report: Report) -> None:
     for name, content in report_files(report):
-        write_atomically(run.path / name, content.encode())
+        write_file(run.path / name, content.encode())
 
 
 def _refreshed(run: RunDir) -> Report:

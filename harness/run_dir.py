@@ -9,7 +9,6 @@ RUN_DIR/lock                      held by the process that plays or changes the 
 
 import contextlib
 import errno
-import fcntl
 import os
 import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from pydantic import Field, ValidationError
 from agents.base import Sampling
 from envs.base import EnvSettings
 from harness.limits import Limits
+from trajectories.durable import try_lock, write_file
 from trajectories.failures import InfrastructureError, InputError
 from trajectories.schema import EpisodeKey, JsonObject, Record, Task, digest
 from trajectories.store import FOLDER_IN_RUN, Store
@@ -117,14 +117,12 @@ class Lock:
         with _writing(self._path.parent):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(descriptor):
             owner = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
             os.close(descriptor)
             raise InputError(
                 f"The run {str(self._path.parent)!r} is in use by {owner}: wait until it ends, or take another folder."
-            ) from None
+            )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         self._descriptor = descriptor
@@ -173,8 +171,8 @@ class RunDir:
         with _writing(self.path):
             for benchmark in record.plan.benchmarks:
                 lines = [task.model_dump_json() + "\n" for task in tasks[benchmark.name]]
-                write_atomically(self._task_file(benchmark), "".join(lines).encode())
-            write_atomically(self.path / "run.json", record.model_dump_json(indent=2).encode() + b"\n")
+                write_file(self._task_file(benchmark), "".join(lines).encode())
+            write_file(self.path / "run.json", record.model_dump_json(indent=2).encode() + b"\n")
             self.record = record
             self._remove_old_task_files()
 
@@ -269,30 +267,6 @@ def episode_key(task: Task, benchmark: BenchmarkPlan, agent: AgentPlan, *, seed:
 def task_digest(tasks: Sequence[Task]) -> str:
     """Digest of a set of tasks: ids, contents and what they are filed under."""
     return digest([task.model_dump(mode="json") for task in tasks])
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a crash at any moment leaves the old content or the new, and the new is on disk on return."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

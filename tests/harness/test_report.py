@@ -189,7 +189,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, monk
     def refuse(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report, "write_atomically", refuse)
+    monkeypatch.setattr(report, "write_file", refuse)
     with pytest.raises(InfrastructureError, match=r"^Can't write the report to '.*run': No space left on device\.$"):
         write_report(run)
     with pytest.raises(InfrastructureError, match="No space left"):
@@ -212,7 +212,7 @@ def test_the_report_command_reads_a_run_that_belongs_to_someone_else(
     def refuse(path: Path, content: bytes) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(report, "write_atomically", refuse)
+    monkeypatch.setattr(report, "write_file", refuse)
     assert "100.00" in report.report([run.path], "text")
     assert not (run.path / "report.md").exists()
 

@@ -8,7 +8,9 @@ import pytest
 import toybench
 
 from envs.base import EnvSettings
-from harness.run_dir import AgentPlan, BenchmarkPlan, Lock, Plan, RunDir, RunRecord, task_digest, write_atomically
+from harness.run_dir import AgentPlan, BenchmarkPlan, Lock, Plan, RunDir, RunRecord, task_digest
+from trajectories import durable
+from trajectories.durable import write_file
 from trajectories.failures import InputError
 
 TASKS = [toybench.task_of(index) for index in range(3)]
@@ -100,12 +102,12 @@ def test_a_second_process_is_told_who_has_the_run(tmp_path: Path) -> None:
 def test_a_failing_write_leaves_the_old_file_and_nothing_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_atomically(tmp_path / "file", b"old")
+    write_file(tmp_path / "file", b"old")
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr(durable, "sync", full)
     with pytest.raises(OSError, match="No space"):
-        write_atomically(tmp_path / "file", b"new")
+        write_file(tmp_path / "file", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
