@@ -48,6 +48,9 @@ overhead: .venv/.ready ## what the harness itself costs
 	HARNESS_HOME=.cache/home $(BIN)/harness data pull bfcl-v3
 	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/overhead.py
 
+real-model: .venv/.ready ## SmolLM2-135M-Instruct plays 40 tasks in process and behind a real server
+	OMP_NUM_THREADS=1 HARNESS_REAL_MODEL=40 $(PYTEST) tests/agents/test_real_model.py -s --timeout 7200
+
 store-bench: .venv/.ready
 	$(BIN)/python tests/perf/store_bench.py
 
