@@ -1,6 +1,7 @@
 """Means of metrics over many episodes."""
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from math import fsum
 
 from evaluators.base import Metric
@@ -24,7 +25,7 @@ class Averages:
     """Running lists of metric values; the means don't depend on the order in which episodes were added."""
 
     def __init__(self, metrics: Iterable[Metric] = METRICS) -> None:
-        self._values: list[tuple[Metric, list[float]]] = [(metric, []) for metric in metrics]
+        self._values = [(metric, array("d")) for metric in metrics]
         self.episodes = 0
 
     def add(self, trajectory: Trajectory) -> None:
@@ -36,12 +37,12 @@ class Averages:
         for metric, values in self._values:
             value = metric.measure(trajectory)
             if value is not None and abs(value) < _LARGEST:
-                values.append(float(value))
+                values.append(value)
 
     def means(self) -> tuple[MetricMean, ...]:
         return tuple(_mean(metric, values) for metric, values in self._values)
 
 
-def _mean(metric: Metric, values: list[float]) -> MetricMean:
+def _mean(metric: Metric, values: Sequence[float]) -> MetricMean:
     total, n = fsum(values), len(values)
     return MetricMean(name=metric.name, unit=metric.unit, mean=total / n if n else None, total=total, episodes=n)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer.exceptions import TyperException
 
-from harness.console import say
+from harness.console import say, terminal_width
 from harness.sandbox import sandbox_app
 from trajectories.failures import InfrastructureError, InputError
 
@@ -208,7 +208,7 @@ def report(
     """Show the scores, behaviour and failures of runs."""
     from harness.report import report
 
-    _write(report(runs, "json" if json else _form(form), width=_width()))
+    _write(report(runs, "json" if json else _form(form), width=terminal_width(sys.stdout)))
 
 
 @app.command("leaderboard")
@@ -221,7 +221,9 @@ def leaderboard(
     """Rank the agents of runs."""
     from harness.report import leaderboard
 
-    _write(leaderboard(runs, "json" if json else _form(form), allow_mixed=allow_mixed, width=_width()))
+    _write(
+        leaderboard(runs, "json" if json else _form(form), allow_mixed=allow_mixed, width=terminal_width(sys.stdout))
+    )
 
 
 def _form(name: str) -> Any:
@@ -234,12 +236,6 @@ def _form(name: str) -> Any:
 
 def _write(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
-
-
-def _width() -> int | None:
-    import shutil
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @data_app.command("list")

@@ -24,6 +24,7 @@ from evaluators.behaviour import CLOCK_METRICS, CONTENT_METRICS
 from evaluators.failures import Ending, EndOf, ErrorType, FailureGroup, end_of, endings, error_types, failure_groups
 from evaluators.leaderboard import Entry, differences
 from evaluators.scores import AgentScores, EpisodeScore, episode_score, score_agent
+from harness.console import terminal_width
 from harness.run_dir import BenchmarkPlan, Plan, RunDir
 from trajectories.durable import write_file
 from trajectories.failures import InfrastructureError, InputError
@@ -123,13 +124,7 @@ def print_table(report: Report, stream: TextIO | None = None, width: int | None 
     from harness.tables import as_text
 
     out = stream or sys.stdout
-    out.write(as_text(headlines(report), width or _terminal_width(out)))
-
-
-def _terminal_width(stream: TextIO) -> int | None:
-    import shutil
-
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    out.write(as_text(headlines(report), width or terminal_width(out)))
 
 
 class _Collected:

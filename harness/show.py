@@ -5,7 +5,6 @@ read, with its problems named on `errors`; what is damaged is never counted sile
 """
 
 import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, TextIO, Unpack, cast
 from pydantic_core import to_json
 
 from envs.base import unknown_name
+from harness.console import terminal_width
 from harness.run_dir import RunDir
 from harness.transcript import Line, safe_line, transcript, wrap
 from trajectories.failures import InputError
@@ -306,7 +306,7 @@ def _stream(out: TextIO | None) -> TextIO:
 
 
 def _width(out: TextIO) -> int:
-    return shutil.get_terminal_size((100, 24)).columns if out.isatty() else 132
+    return terminal_width(out) or 132
 
 
 def _print(lines: Iterable[Line], out: TextIO) -> None:

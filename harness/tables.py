@@ -48,10 +48,11 @@ def clean(text: str) -> str:
 
 def cells(text: str) -> int:
     """How many cells of a terminal the text takes."""
-    return sum(_width(character) for character in text)
+    return sum(cell_width(character) for character in text)
 
 
-def _width(character: str) -> int:
+def cell_width(character: str) -> int:
+    """0 for a combining character, 2 for a wide one, else 1."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -164,7 +165,7 @@ def _padded(text: str, width: int, to_left: bool) -> str:
 def _cut(text: str, width: int) -> str:
     kept, used = "", 0
     for character in text:
-        used += _width(character)
+        used += cell_width(character)
         if used > width:
             break
         kept += character

@@ -5,10 +5,10 @@ are shown as `\\x1b` and the like.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from harness.tables import cell_width
 from trajectories.schema import CallRecord, Message, Step, ToolSpec, Trajectory, Verdict, canonical_json
 
 Style = Literal["title", "role", "dim", "call", "error", "plain"]
@@ -183,12 +183,6 @@ def _escape(character: str) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def _columns(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
 def _wrap_line(line: str, width: int) -> Iterator[str]:
     if line.isascii() and len(line) <= width:
         yield line
@@ -196,7 +190,7 @@ def _wrap_line(line: str, width: int) -> Iterator[str]:
     start, used, blank = 0, 0, -1
     at = 0
     while at < len(line):
-        columns = _columns(line[at])
+        columns = cell_width(line[at])
         if used + columns > width and at > start:
             end = blank if blank > start else at
             yield line[start:end]

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from trajectories.failures import InfrastructureError
-from trajectories.summary import KINDS, Filters, Summary, from_row, where
+from trajectories.summary import KINDS, Filters, Summary, counts, from_row, where
 
 VERSION = 1
 _PAGE = 512
@@ -278,8 +278,7 @@ def _same(left: Sequence[Any] | None, right: Sequence[Any] | None) -> bool:
 
 
 def _entry(place: str, at: int, stamp: str, row: Sequence[Any]) -> tuple[Any, ...]:
-    done = row[_BOUNDARY] is None or row[_BOUNDARY] == "agent"
-    return (int(done), stamp, place, at, *("NaN" if value != value else value for value in row))
+    return (int(counts(row[_BOUNDARY])), stamp, place, at, *("NaN" if value != value else value for value in row))
 
 
 def _put(connection: sqlite3.Connection, table: Table, rows: Iterable[Sequence[Any]]) -> None:

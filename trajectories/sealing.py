@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trajectories import durable, segment
 from trajectories.failures import InfrastructureError, InputError
 from trajectories.journal_records import Listed, RecordWriter
-from trajectories.summary import Summary
+from trajectories.summary import Summary, counts
 
 _BOUNDARY = Summary._fields.index("boundary")
 _STALE_S = 60.0
@@ -113,4 +113,4 @@ def remove_stale(folder: Path) -> None:
 
 
 def _rank(record: Listed) -> tuple[bool, str]:
-    return (record.row[_BOUNDARY] in (None, "agent"), record.stamp)
+    return (counts(record.row[_BOUNDARY]), record.stamp)

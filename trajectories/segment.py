@@ -80,7 +80,6 @@ def write_segment(folder: Path, records: Records, count: int, replaces: Sequence
     )
     del sample[1:]
     temporary = folder / f".{secrets.token_hex(8)}.tmp"
-    del sample[1:]
     with durable.explained(folder):
         try:
             checksum = _write(temporary, records(1), described)

@@ -45,8 +45,13 @@ class Summary(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """As `Trajectory.done`: faults of ours are owed again."""
-        return self.boundary is None or self.boundary == "agent"
+        """As `Trajectory.done`."""
+        return counts(self.boundary)
+
+
+def counts(boundary: str | None) -> bool:
+    """Whether an episode with a failure at this boundary (None: without one) is done: faults of ours are owed again."""
+    return boundary in (None, "agent")
 
 
 Kind = Literal["text", "int", "real"]

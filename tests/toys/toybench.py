@@ -164,8 +164,9 @@ def _verdicts(task: Task, numbers: Sequence[int]) -> dict[str, Verdict]:
 
 
 def _cell(name: str, scores: Sequence[TaskScore]) -> Score:
-    known = [score.score for score in scores if score.score is not None]
-    return Score(name, sum(known) / len(known) if known else None, len(scores), len(known))
+    known = {(score.task.id, score.attempt): score.score for score in scores if score.score is not None}
+    tasks, graded = {score.task.id for score in scores}, {task_id for task_id, _ in known}
+    return Score(name, sum(known.values()) / len(known) if known else None, len(tasks), len(graded))
 
 
 def _fault(task_id: str) -> None:
