@@ -1,11 +1,14 @@
 """Which rows may stand in one table, and in which order: pure functions of finished scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from evaluators.averages import MetricMean
 from evaluators.scores import AgentScores, Estimate
 from trajectories.schema import Record
+
+AGENT = "agent's "
+"""Starts the names of settings that are the agent's own."""
 
 
 class Entry(Record):
@@ -17,6 +20,10 @@ class Entry(Record):
     """Digest of the planned tasks' ids and contents."""
     scores: AgentScores
     behaviour: tuple[MetricMean, ...] = ()
+    settings: dict[str, str] = {}  # noqa: RUF012 - frozen by the record
+    """How the episodes were played, by the names of the settings: shown where rows differ in them."""
+    left_out: tuple[str, ...] = ()
+    """What of the split could not be played, in sentences."""
 
     @property
     def official(self) -> Estimate:
@@ -27,9 +34,14 @@ class Entry(Record):
     def strict(self) -> Estimate:
         return self.scores.graders["strict"].table[0].estimate
 
+    @property
+    def owed(self) -> int:
+        """Planned episodes without a verdict."""
+        return self.scores.denominators.missing + self.scores.denominators.not_started
+
 
 class Ranked(NamedTuple):
-    """Equal scores share a rank; None: without a score."""
+    """Equal scores share a rank; None: without a score, or owed episodes that may still change it."""
 
     rank: int | None
     entry: Entry
@@ -79,16 +91,48 @@ def _listed(values: Mapping[str, str]) -> str:
     return "; ".join(f"{value} in {', '.join(names)}" for value, names in runs.items())
 
 
+def standing(scores: AgentScores, grader: str, *, whole: bool) -> Estimate:
+    """What is ranked: the headline where `whole`, else the mean of the planned tasks, which all rows have."""
+    found = scores.graders[grader]
+    return found.table[0].estimate if whole else found.mean
+
+
+def all_whole(rows: Iterable[AgentScores]) -> bool:
+    """Whether all of these may be ranked by their headlines."""
+    return all(row.whole for row in rows)
+
+
 def ranked(entries: Sequence[Entry]) -> list[Ranked]:
-    """By the official headline, best first; equals share a rank and the next one is skipped; unscored ones come last."""
-    ordered = sorted(entries, key=lambda entry: (-_value(entry), entry.scores.agent, entry.run))
-    values = [_value(entry) for entry in ordered]
+    """Best first by `standing`; equals share a rank and the next one is skipped.
+
+    Below them, without a rank, come the entries that are owed episodes, then those without a score.
+    """
+    whole = all_whole(entry.scores for entry in entries)
+
+    def value(entry: Entry) -> float:
+        found = standing(entry.scores, "official", whole=whole).value
+        return float("-inf") if found is None else found
+
+    def unranked(entry: Entry) -> bool:
+        return entry.owed > 0 or value(entry) == float("-inf")
+
+    ordered = sorted(entries, key=lambda entry: (unranked(entry), -value(entry), entry.scores.agent, entry.run))
+    values = [value(entry) for entry in ordered]
     return [
-        Ranked(None if entry.official.value is None else values.index(value) + 1, entry)
+        Ranked(None if unranked(entry) else values.index(value) + 1, entry)
         for entry, value in zip(ordered, values, strict=True)
     ]
 
 
-def _value(entry: Entry) -> float:
-    value = entry.official.value
-    return float("-inf") if value is None else value
+def varying(entries: Sequence[Entry]) -> list[str]:
+    """The settings in which entries differ, and those of the agent in which entries of the same agent do."""
+    names = dict.fromkeys(name for entry in entries for name in entry.settings)
+    return [name for name in names if _varies(name, entries)]
+
+
+def _varies(name: str, entries: Sequence[Entry]) -> bool:
+    agents_alone = name.startswith(AGENT)
+    values: dict[str, set[str | None]] = {}
+    for entry in entries:
+        values.setdefault(entry.scores.agent if agents_alone else "", set()).add(entry.settings.get(name))
+    return any(len(found) > 1 for found in values.values())

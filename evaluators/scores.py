@@ -7,8 +7,9 @@ Every planned episode is in exactly one of four states, and the counts of all fo
 - `missing`: broken by our side, or without a verdict; owed again, never scored, never left out silently;
 - `not_started`: no record yet.
 
-A table cell is computed over what is graded. Beside the headline stands `missing_as_zero`: what it would be if every
-planned episode without a verdict had failed, which is the least that it can come to.
+A table cell is computed over what is graded. One number leads: the benchmark's headline where the whole split was planned,
+else the plain mean of the planned tasks, since a headline counts 0 for what was never planned. Beside it stands
+`missing_as_zero`: what it would be if every planned episode without a verdict had failed, which is the least that it can come to.
 """
 
 from collections import Counter
@@ -23,6 +24,8 @@ from evaluators import statistics
 from evaluators.statistics import AttemptBootstrap, Interval
 from evaluators.tables import Table, Tables
 from trajectories.schema import Record, Task, Trajectory
+
+MEAN = "mean of the planned tasks"
 
 State = Literal["ended", "agent_failed", "missing", "not_started"]
 
@@ -77,7 +80,7 @@ class Denominators(Record):
 
 
 class PassAtK(Record):
-    """The headline if a task counted as solved where any of k attempts passes, or only where all do.
+    """The leading number if a task counted as solved where any of k attempts passes, or only where all do.
 
     `tasks` have at least k graded attempts and are in it.
     """
@@ -97,12 +100,14 @@ class GraderScores(Record):
     """The official table, headline first."""
     mean: Estimate
     """Plain mean of the planned tasks that are graded, each by the mean of its attempts: comparable also for a part."""
+    lead: Estimate
+    """The number that stands for the agent: the headline, or `mean` where only a part was planned."""
     missing_as_zero: float | None
-    """The headline, with every planned episode that has no verdict counted as 0."""
+    """The leading number, with every planned episode that has no verdict counted as 0."""
     without_unwinnable: float | None
-    """The headline with the unwinnable tasks left out of their category; None where the plan has none of them."""
+    """The leading number with the unwinnable tasks left out (of their category); None where the plan has none of them."""
     attempts: Estimate | None
-    """The headline with its interval over attempts (same tasks, other seeds); None without a second attempt."""
+    """The leading number with its interval over attempts (same tasks, other seeds); None without a second attempt."""
     pass_at_k: tuple[PassAtK, ...] = ()
     """For k = 2, 4, 8, ... and the planned attempts; empty for one attempt (k = 1 is the score itself)."""
 
@@ -117,7 +122,13 @@ class AgentScores(Record):
     tasks: int
     """Planned tasks."""
     benchmark_tasks: int
-    """Tasks in the headline's denominator: where it exceeds `tasks`, only a part was planned and the rest counts 0."""
+    """Tasks of the whole split, in the headline's denominator: where it exceeds `tasks`, only a part was planned."""
+    whole: bool
+    """Whether all tasks of the split were planned. If not, the official headline counts 0 for the rest and leads nothing."""
+    lead: str
+    """What the leading number is: the headline's name, or "mean of the planned tasks"."""
+    disagreements: int
+    """Recorded episodes that one grader passes and the other doesn't."""
     attempts: int
     """Planned attempts of each task."""
     unwinnable: tuple[str, ...]
@@ -148,25 +159,33 @@ def score_agent(
     episodes: Iterable[EpisodeScore],
     *,
     seed: int,
+    split_tasks: int = 0,
 ) -> AgentScores:
     """The scores of one agent over the planned `tasks`, `attempts` each; `seed` is that of the resampling.
 
-    Episodes of tasks or attempts that were not planned are left aside; the last of several records of one counts. The
+    The split has `split_tasks` tasks or as many as are in its headline, whichever is more. Episodes of tasks or attempts that were not planned are left aside; the last of several records of one counts. The
     order of the episodes is of no effect.
     """
     planned = {(task.id, attempt) for task in tasks for attempt in range(attempts)}
     recorded = {(each.task_id, each.attempt): each for each in episodes if (each.task_id, each.attempt) in planned}
     unwinnable = tuple(sorted(benchmark.unwinnable & {task.id for task in tasks}))
     tables = Tables(benchmark, tasks, seed)
-    graders = {name: _Grading(tables, attempts, recorded, name).scores(frozenset(unwinnable)) for name in GRADERS}
-    headline = graders[GRADERS[0]].table[0]
+    headline = benchmark.aggregate([TaskScore(task, 0, None) for task in tasks])[0]
+    benchmark_tasks = max(headline.n, split_tasks)
+    whole = len(tasks) >= benchmark_tasks
+    graders = {
+        name: _Grading(tables, attempts, recorded, name, whole=whole).scores(frozenset(unwinnable)) for name in GRADERS
+    }
     return AgentScores(
         benchmark=benchmark.name,
         agent=agent,
         headline=headline.name,
         denominators=denominators(len(planned), recorded.values()),
         tasks=len(tasks),
-        benchmark_tasks=headline.n,
+        benchmark_tasks=benchmark_tasks,
+        whole=whole,
+        lead=headline.name if whole else MEAN,
+        disagreements=sum(len({each.passed for each in found.by_grader.values()}) > 1 for found in recorded.values()),
         attempts=attempts,
         unwinnable=unwinnable,
         data=tuple(sorted({each.data for each in recorded.values()})),
@@ -190,9 +209,15 @@ class _Grading:
     """One grader's view of the planned tasks."""
 
     def __init__(
-        self, tables: Tables, attempts: int, recorded: Mapping[tuple[str, int], EpisodeScore], grader: str
+        self,
+        tables: Tables,
+        attempts: int,
+        recorded: Mapping[tuple[str, int], EpisodeScore],
+        grader: str,
+        *,
+        whole: bool,
     ) -> None:
-        self.tables, self.attempts = tables, attempts
+        self.tables, self.attempts, self.whole = tables, attempts, whole
         self.ids = tuple(sorted({each.grader_ids[grader] for each in recorded.values() if grader in each.grader_ids}))
         self.graded: dict[str, list[Graded]] = {}
         self.slots: list[TaskScore] = []
@@ -206,14 +231,17 @@ class _Grading:
         self.values = {task_id: fmean(each.score for each in found) for task_id, found in self.graded.items()}
 
     def scores(self, unwinnable: frozenset[str]) -> GraderScores:
-        table = self.tables.benchmark.aggregate(self.slots)
+        cells = self._cells(self.tables.benchmark.aggregate(self.slots))
+        mean = self._plain_mean(self.values)
+        lead = cells[0].estimate if self.whole else mean
         return GraderScores(
             ids=self.ids,
-            table=self._cells(table),
-            mean=self._plain_mean(),
-            missing_as_zero=self._missing_as_zero(table),
+            table=cells,
+            mean=mean,
+            lead=lead,
+            missing_as_zero=self._missing_as_zero(lead),
             without_unwinnable=self._without(unwinnable),
-            attempts=self._over_attempts(table),
+            attempts=self._over_attempts(lead),
             pass_at_k=tuple(self._pass_at_k(k) for k in _ks(self.attempts)),
         )
 
@@ -228,30 +256,35 @@ class _Grading:
     def _over(self, values: Mapping[str, float]) -> Table:
         return self.tables.over(frozenset(values))
 
-    def _plain_mean(self) -> Estimate:
-        if not self.values:
+    def _plain_mean(self, values: Mapping[str, float]) -> Estimate:
+        if not values:
             return Estimate(value=None)
-        over = self._over(self.values)
-        return _estimate(fmean(self.values.values()), over.mean_interval(over.array(self.values)))
+        over = self._over(values)
+        return _estimate(fmean(values.values()), over.mean_interval(over.array(values)))
 
-    def _missing_as_zero(self, table: Sequence[Score]) -> float | None:
+    def _missing_as_zero(self, lead: Estimate) -> float | None:
         if all(slot.score is not None for slot in self.slots):
-            return table[0].value
+            return lead.value
+        if not self.whole:
+            return fmean(slot.score or 0.0 for slot in self.slots)
         filled = [slot._replace(score=slot.score or 0.0) for slot in self.slots]
         return self.tables.benchmark.aggregate(filled)[0].value
 
     def _without(self, unwinnable: frozenset[str]) -> float | None:
-        """The other tasks' category means stand for the whole category, whose weight stays as it is."""
-        winnable = self._over({task_id: 0.0 for task_id in self.values if task_id not in unwinnable})
-        if not unwinnable or not winnable.graded:
+        """In the headline the other tasks' category means stand for the whole category, whose weight stays as it is."""
+        values = {task_id: value for task_id, value in self.values.items() if task_id not in unwinnable}
+        if not unwinnable or not values:
             return None
-        means = dict(zip(winnable.categories, winnable.means(winnable.array(self.values)).tolist(), strict=True))
+        if not self.whole:
+            return fmean(values.values())
+        winnable = self._over(values)
+        means = dict(zip(winnable.categories, winnable.means(winnable.array(values)).tolist(), strict=True))
         category_of = {task.id: task.category for task in self.tables.tasks}
         filled = {task_id: means[category_of[task_id]] for task_id in self.values if category_of[task_id] in means}
         over = self._over(filled)
         return over.scores(over.array(filled))[0].value
 
-    def _over_attempts(self, table: Sequence[Score]) -> Estimate | None:
+    def _over_attempts(self, lead: Estimate) -> Estimate | None:
         rows = [slot for slot in self.slots if slot.score is not None]
         bootstrap = AttemptBootstrap(
             [slot.score or 0.0 for slot in rows],
@@ -261,8 +294,9 @@ class _Grading:
         if not rows or bootstrap.fixed:
             return None
         replicates = bootstrap.replicates(np.random.default_rng(self.tables.seed))
-        headlines = self._over(self.values).of_rows(replicates)[:, 0]
-        return _estimate(table[0].value, statistics.percentile_interval(headlines))
+        over = self._over(self.values)
+        leading = over.of_rows(replicates)[:, 0] if self.whole else over.mean_of_rows(replicates)
+        return _estimate(lead.value, statistics.percentile_interval(leading))
 
     def _pass_at_k(self, k: int) -> PassAtK:
         enough = {task_id: found for task_id, found in self.graded.items() if len(found) >= k}
@@ -270,9 +304,11 @@ class _Grading:
         attempts = [len(found) for found in enough.values()]
         anyone = dict(zip(enough, statistics.pass_at_k(passes, attempts, k).tolist(), strict=True))
         everyone = dict(zip(enough, statistics.pass_hat_k(passes, attempts, k).tolist(), strict=True))
-        return PassAtK(k=k, any=self._headline(anyone), all=self._headline(everyone), tasks=len(enough))
+        return PassAtK(k=k, any=self._leading(anyone), all=self._leading(everyone), tasks=len(enough))
 
-    def _headline(self, values: Mapping[str, float]) -> Estimate:
+    def _leading(self, values: Mapping[str, float]) -> Estimate:
+        if not self.whole:
+            return self._plain_mean(values)
         over = self._over(values)
         return _estimate(*over.headline(over.array(values)))
 

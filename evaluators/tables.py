@@ -51,6 +51,10 @@ class Table:
         """`of_means` of every row, (resamples, categories) to (resamples, cells)."""
         return statistics.apply_rows(self.of_means, self._form, rows)
 
+    def mean_of_rows(self, rows: Floats) -> Floats:
+        """The plain mean of all graded tasks in every row of category means, (resamples, categories) to (resamples,)."""
+        return rows @ (np.bincount(self._category_of, minlength=len(self.categories)) / len(self.graded))
+
     def intervals(self, table: Sequence[Score], values: Floats) -> list[Interval | None]:
         """The 95 % interval over tasks of each cell of the `table` that belongs to the values; None where there is none.
 

@@ -1,6 +1,6 @@
 """Which entries may be ranked together, and in which order."""
 
-from evaluators.leaderboard import Entry, by_benchmark, differences, ranked
+from evaluators.leaderboard import Entry, by_benchmark, differences, ranked, varying
 from evaluators.scores import AgentScores, Cell, Denominators, Estimate, GraderScores
 
 
@@ -9,6 +9,7 @@ def grader(value: float | None, *ids: str) -> GraderScores:
         ids=ids,
         table=(Cell(name="overall", n=4, graded=4, estimate=Estimate(value=value)),),
         mean=Estimate(value=value),
+        lead=Estimate(value=value),
         missing_as_zero=value,
         without_unwinnable=None,
         attempts=None,
@@ -25,14 +26,20 @@ def entry(
     data: str = "data-1",
     official: str = "official@1",
     strict: str = "strict@1",
+    whole: bool = True,
+    missing: int = 0,
+    settings: dict[str, str] | None = None,
 ) -> Entry:
     scores = AgentScores(
         benchmark=benchmark,
         agent=agent,
         headline="overall",
-        denominators=Denominators(planned=4, ended=4, agent_failed=0, missing=0, not_started=0),
+        denominators=Denominators(planned=4, ended=4 - missing, agent_failed=0, missing=missing, not_started=0),
         tasks=4,
-        benchmark_tasks=4,
+        benchmark_tasks=4 if whole else 9,
+        whole=whole,
+        lead="overall" if whole else "mean of the planned tasks",
+        disagreements=0,
         attempts=1,
         unwinnable=(),
         data=(data,) if value is not None else (),
@@ -40,7 +47,7 @@ def entry(
         if value is not None
         else {"official": grader(None), "strict": grader(None)},
     )
-    return Entry(run=run, task_digest=tasks, scores=scores)
+    return Entry(run=run, task_digest=tasks, scores=scores, settings=settings or {})
 
 
 def test_the_best_comes_first_equals_share_a_rank_and_the_unscored_have_none() -> None:
@@ -80,3 +87,30 @@ def test_benchmarks_are_compared_each_for_itself() -> None:
 
 def test_an_entry_in_which_nothing_was_graded_says_nothing_of_data_and_graders() -> None:
     assert differences([entry("a", 0.5), entry("b", None, run="r2")]) == []
+
+
+def test_who_is_owed_episodes_stands_below_the_others_without_a_rank() -> None:
+    places = ranked([entry("none", None), entry("owed", 1.0, missing=1), entry("low", 0.1), entry("lower", 0.0)])
+    assert [(place.rank, place.entry.scores.agent) for place in places] == [
+        (1, "low"), (2, "lower"), (None, "owed"), (None, "none"),
+    ]  # fmt: skip
+
+
+def test_where_not_all_have_the_whole_split_means_are_ranked() -> None:
+    part = entry("part", 0.5, whole=False)
+    found = part.scores.graders["official"]
+    better = found.model_copy(update={"mean": Estimate(value=0.9)})
+    scores = part.scores.model_copy(update={"graders": {**part.scores.graders, "official": better}})
+    places = ranked([entry("whole", 0.6), part.model_copy(update={"scores": scores})])
+    assert [place.entry.scores.agent for place in places] == ["part", "whole"]
+
+
+def test_settings_are_named_where_rows_differ_in_them_and_the_agents_own_only_within_an_agent() -> None:
+    common = {"texts": "ours", "agent's model": "x"}
+    rows = [
+        entry("a", 0.5, settings={"mode": "fc", "agent's dtype": "bf16", **common}),
+        entry("a", 0.5, settings={"mode": "prompt", "agent's dtype": "fp32", **common}),
+        entry("b", 0.5, settings={"mode": "fc", **common, "agent's model": "y"}),
+    ]
+    assert varying(rows) == ["mode", "agent's dtype"]
+    assert varying(rows[:1]) == []

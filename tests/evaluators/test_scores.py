@@ -200,6 +200,46 @@ def test_a_part_of_the_benchmark_shows_both_the_official_headline_and_the_mean_o
     assert found.graders["official"].mean.value == 1.0
 
 
+def test_the_headline_leads_only_where_the_whole_split_was_planned() -> None:
+    benchmark = Flat({"c": 10, "d": 10})
+    tasks = [task(name, index) for name in ("c", "d") for index in range(10)]
+    episodes = [episode(each.id, float(each.category == "c")) for each in tasks]
+    whole, part = scored(benchmark, tasks, episodes), scored(benchmark, tasks[:15], episodes)
+    assert (whole.whole, whole.lead, whole.graders["official"].lead.value) == (True, "overall", 0.5)
+    assert (part.whole, part.lead) == (False, "mean of the planned tasks")
+    assert part.graders["official"].lead == part.graders["official"].mean
+    assert part.graders["official"].lead.value == pytest.approx(10 / 15)
+    beyond = score_agent(cast("Benchmark", benchmark), "a", tasks, 1, episodes, seed=1, split_tasks=21)
+    assert (beyond.whole, beyond.benchmark_tasks) == (False, 21)
+
+
+def test_all_that_is_said_of_a_part_is_said_of_its_planned_tasks() -> None:
+    benchmark = Flat({"c": 100, "d": 100})
+    benchmark.unwinnable = frozenset({"c_3"})
+    scores = [(1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (0.0, 0.0)]
+    episodes = [episode(f"c_{index}", score, k) for index, pair in enumerate(scores) for k, score in enumerate(pair)]
+    found = scored(benchmark, HUNDRED[:5], [*episodes, missing("c_4"), missing("c_4", 1)], attempts=2).graders[
+        "official"
+    ]
+    assert found.lead.value == pytest.approx(3 / 8)
+    assert found.missing_as_zero == pytest.approx(3 / 10)
+    assert found.without_unwinnable == pytest.approx(3 / 6)
+    assert (found.pass_at_k[0].any.value, found.pass_at_k[0].all.value) == (0.5, 0.25)
+    assert found.attempts is not None
+    assert found.attempts.value == pytest.approx(3 / 8)
+    assert (found.attempts.low or 0) < 3 / 8 < (found.attempts.high or 0) < 0.7
+
+
+def test_episodes_on_which_the_graders_differ_are_counted_though_the_means_are_equal() -> None:
+    def differing(task_id: str, official: float) -> EpisodeScore:
+        graded = {"official": Graded(official, official == 1), "strict": Graded(1 - official, official == 0)}
+        return episode(task_id)._replace(by_grader=graded)
+
+    found = scored(ONE, HUNDRED[:3], [differing("c_0", 1.0), differing("c_1", 0.0), episode("c_2")])
+    assert found.graders["official"].mean.value == found.graders["strict"].mean.value
+    assert found.disagreements == 2
+
+
 def test_episodes_that_were_not_planned_are_left_aside_and_the_order_is_of_no_effect() -> None:
     episodes = [episode(each.id, float(index % 3 == 0)) for index, each in enumerate(HUNDRED)]
     strangers = [episode("c_1", 0.0, attempt=7), episode("other")]
