@@ -64,3 +64,11 @@ class AgentOptions(Record):
     request_timeout_s: float = 600.0
     concurrency: int = 1
     """How many episodes are played at once: the most that a batching agent has to serve."""
+
+
+def shown_url(url: str) -> str:
+    """A URL without what may be secret: user, password, query and fragment."""
+    plain = url.partition("#")[0].partition("?")[0]
+    scheme, found, rest = plain.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return scheme + found + host.rpartition("@")[2] + slash + path

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agents import openai_wire as wire
-from agents.base import Agent, AgentOptions
+from agents.base import Agent, AgentOptions, shown_url
 from agents.limiter import Faltered, Throttled, limiter_of, retry_after
 from trajectories.failures import ContextWindowExceeded, InfrastructureError, InputError
 from trajectories.schema import Action, Message, ToolSpec
@@ -43,7 +43,7 @@ class OpenAICompatible:
         self._options = options
         self._official = base_url == wire.OPENAI_URL
         self._key = key
-        self._base_url = base_url
+        self._base_url = shown_url(base_url)
         self._client = _client(base_url, key, options)
         self._limiter = limiter_of(base_url)
         self._reasoning_field = wire.REASONING_FIELDS[0]

@@ -1,6 +1,7 @@
 """What `harness eval` and `harness collect` are told: one validated record, from a TOML file, from flags, or both.
 
-Each field is the flag of the same name (`max_steps` is `--max-steps`), and a key of the file; a flag wins over the file.
+Each field is the flag of the same name (`max_steps` is `--max-steps`), and a key of the file (`max_steps` or `max-steps`); a
+flag wins over the file.
 """
 
 import tomllib
@@ -10,9 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from agents.base import shown_url
 from envs.base import unknown_name
 from trajectories.failures import InputError
 from trajectories.schema import Record
+
+OPERATIONAL = frozenset({"base_url", "request_timeout", "concurrency", "retries", "sandbox", "output"})
+"""Fields that decide where and how fast a run goes, not what it is: a resumed run may change them."""
 
 
 def _listed(value: Any) -> Any:
@@ -70,8 +75,18 @@ class EvalOptions(Record):
     """The run's folder; None: a new one under `runs/`."""
 
 
-OPERATIONAL = frozenset({"base_url", "request_timeout", "concurrency", "retries", "sandbox", "output"})
-"""Fields that decide where and how fast a run goes, not what it is: a resumed run may change them."""
+def recorded(options: EvalOptions) -> dict[str, Any]:
+    """What a run keeps of its options: those that led to the plan, and where the endpoint is, without its secrets."""
+    kept = options.model_dump(mode="json", exclude=set(OPERATIONAL))
+    return {**kept, "base_url": options.base_url and shown_url(options.base_url)}
+
+
+def operational(options: EvalOptions) -> dict[str, Any]:
+    """The options that a plan doesn't have, as they may be shown."""
+    return {
+        **options.model_dump(mode="json", include=set(OPERATIONAL)),
+        "base_url": options.base_url and shown_url(options.base_url),
+    }
 
 
 def read_options(

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from harness.config import OPERATIONAL, EvalOptions, read_options
+from harness.config import EvalOptions, operational, read_options, recorded
 from harness.console import out_json, say
 from harness.episode import harness_version
 from harness.interrupts import Interrupts
 from harness.limits import RETRIES, Retry
-from harness.plan import Resolved, check_resumable, resolve
+from harness.plan import Resolved, check_resumable, of_one_category, resolve
 from harness.progress import Tally, show
 from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free
-from harness.runner import Job, Runner, Settings
+from harness.runner import Job, NothingGetsThrough, Runner, Settings
 from harness.sandbox import choose_sandbox
-from trajectories.failures import InputError
+from trajectories.failures import InfrastructureError, InputError
 from trajectories.schema import Record, Trajectory
 from trajectories.store import Store
 
@@ -77,9 +77,12 @@ def _options(command: Command, config: Path | None, flags: Mapping[str, Any]) ->
         return options
     if options.output is None:
         raise InputError("--resume goes on with a run: name its folder by --output (-o).")
-    if options.benchmark or options.agent:
+    path = Path(options.output)
+    named = bool(options.benchmark or options.agent)
+    if named and not (path / "run.json").exists():
         return options
-    return read_options(config, flags, RunDir.open(Path(options.output)).record.options)
+    before = RunDir.open(path).record.options
+    return read_options(config, flags, {"base_url": before.get("base_url")} if named else before)
 
 
 def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
@@ -94,8 +97,17 @@ def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
         for benchmark in resolved.plan.benchmarks:
             for sentence in resolved.benchmarks[benchmark.name].missing(benchmark.split):
                 say(sentence)
-        with Interrupts() as interrupts, run.store(writable=True) as store:
-            outcome = _play(run, store, resolved, options, interrupts, quiet=command.quiet or command.as_json)
+        for sentence in of_one_category(resolved):
+            say(sentence)
+        try:
+            with Interrupts() as interrupts, run.store(writable=True) as store:
+                outcome = _play(run, store, resolved, options, interrupts, quiet=command.quiet or command.as_json)
+        except KeyboardInterrupt:
+            say(f"Interrupted at once: what was stored is kept. Go on with '{_resuming(command, options, path)}'.")
+            return INTERRUPTED
+        except NothingGetsThrough as error:
+            resume = _resuming(command, options, path)
+            raise InfrastructureError(f"{error} Then go on with '{resume}'.") from error
     return _conclude(command, options, run, outcome)
 
 
@@ -105,7 +117,7 @@ def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved
         harness_version=harness_version(),
         command=command.name,
         plan=resolved.plan,
-        options=options.model_dump(mode="json", exclude=set(OPERATIONAL)),
+        options=recorded(options),
     )
     if not (path / "run.json").exists():
         if command.resume:
@@ -113,7 +125,7 @@ def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved
         return RunDir.create(path, record, resolved.tasks)
     run = RunDir.open(path)
     check_resumable(run, resolved)
-    if run.record.plan != resolved.plan:
+    if run.record.plan != resolved.plan or run.record.options != record.options:
         run.write(record, resolved.tasks)
     return run
 
@@ -179,7 +191,7 @@ def _conclude(command: Command, options: EvalOptions, run: RunDir, outcome: Outc
     from harness.show import stats
 
     report = write_report(run)
-    resume = f"'{_resuming(command, options, outcome.run)}'"
+    resume = f"'{_resuming(command, options, run.path)}'"
     if command.as_json:
         out_json({**outcome.model_dump(), "report": report.model_dump(mode="json")})
     elif command.name == "collect":
@@ -197,12 +209,11 @@ def _conclude(command: Command, options: EvalOptions, run: RunDir, outcome: Outc
     return 0
 
 
-def _resuming(command: Command, options: EvalOptions, run: str) -> str:
-    """The command line that goes on: the run knows what it plays, but not where the endpoint is, nor how fast it goes."""
+def _resuming(command: Command, options: EvalOptions, run: Path) -> str:
+    """The command line that goes on: the run knows what it plays, but not how fast it goes."""
     from harness.report_text import again
 
-    where = options.model_dump(mode="json", include=set(OPERATIONAL))
-    return f"{again(where, command.name)} --resume -o {shlex.quote(run)}"
+    return f"{again(operational(options), command.name)} --resume -o {shlex.quote(str(run))}"
 
 
 def _nothing_runs(resolved: Resolved, options: EvalOptions) -> int:
@@ -216,8 +227,7 @@ def _nothing_runs(resolved: Resolved, options: EvalOptions) -> int:
 def _print_plan(resolved: Resolved, options: EvalOptions) -> None:
     """The plan as JSON, with or without `--json`: people and programs read the same."""
     plan = {"episodes": resolved.plan.episodes(), **resolved.plan.model_dump(mode="json")}
-    where = options.model_dump(mode="json", include=set(OPERATIONAL))
-    out_json({**plan, "operational": where})
+    out_json({**plan, "operational": operational(options)})
 
 
 def _new_path(command: Command, resolved: Resolved) -> Path:

@@ -103,6 +103,20 @@ def choose(benchmark: Benchmark, options: EvalOptions) -> list[Task]:
     return found[: options.limit or None]
 
 
+def of_one_category(resolved: Resolved) -> Iterator[str]:
+    """A sentence for each benchmark of which a limit alone, and nobody's wish, leaves one of several categories."""
+    for plan in resolved.plan.benchmarks:
+        chosen = resolved.tasks[plan.name]
+        found = {task.category for task in chosen}
+        if plan.limit < 2 or plan.categories or plan.globs or len(found) > 1:
+            continue
+        if len({task.category for task in resolved.benchmarks[plan.name].tasks(plan.split)}) > 1:
+            yield (
+                f"All {len(chosen)} tasks of {plan.name} are of category {chosen[0].category!r}: -n takes the first by id; "
+                "choose with --category or --tasks."
+            )
+
+
 def split_of(benchmark: Benchmark, options: EvalOptions) -> str:
     split = options.split or benchmark.splits[0]
     if split not in benchmark.splits:

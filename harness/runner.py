@@ -32,6 +32,10 @@ BREAKER = 10
 """Tries in a row that the infrastructure broke, after which the run stops: nothing gets through. At least two a thread."""
 
 
+class NothingGetsThrough(InfrastructureError):
+    """What every further episode would break on: the run stops, and goes on once that is mended."""
+
+
 class Job(NamedTuple):
     """One episode to play."""
 
@@ -184,9 +188,9 @@ class Runner:
 
     def _check_broken(self) -> None:
         if self._nothing_gets_through:
-            raise InfrastructureError(
+            raise NothingGetsThrough(
                 f"Nothing gets through any more, {self._broken_in_a_row} tries in a row broke outside the agent "
-                f"({self._nothing_gets_through}): mend that, then go on with --resume."
+                f"({self._nothing_gets_through}): mend that."
             )
 
     def _check_hung(self) -> None:
@@ -194,9 +198,9 @@ class Runner:
             return
         hung = sum(thread.name == "episode" for thread in threading.enumerate()) - self._settings.concurrency
         if hung > MOST_HUNG:
-            raise InfrastructureError(
+            raise NothingGetsThrough(
                 f"{hung} answers of agents are still hanging after their episodes were given up: "
-                "raise --time-limit or mend the agent, then go on with --resume."
+                "raise --time-limit or mend the agent."
             )
 
 

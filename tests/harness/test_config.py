@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import EvalOptions, read_options
+from harness.config import EvalOptions, operational, read_options, recorded
 from trajectories.failures import InputError
 
 
@@ -18,6 +18,20 @@ def test_flags_win_over_the_file_and_the_file_over_what_was_recorded(tmp_path: P
     path = config(tmp_path, 'agent = "a"\nbenchmark = ["b", "c"]\nseed = 1\nmax-steps = 4\n')
     options = read_options(path, {"seed": 2}, {"seed": 0, "attempts": 3, "max_steps": 9})
     assert options == EvalOptions(agent=("a",), benchmark=("b", "c"), seed=2, max_steps=4, attempts=3)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://localhost:8000/v1", "http://localhost:8000/v1"),
+        ("https://key@host/v1?api-version=3", "https://host/v1"),
+        ("https://me:p@ss@[::1]:8000/a@b/v1#x", "https://[::1]:8000/a@b/v1"),
+    ],
+)
+def test_what_a_run_keeps_of_an_endpoint_is_no_secret(url: str, shown: str) -> None:
+    options = read_options(None, {"base_url": url})
+    assert recorded(options)["base_url"] == operational(options)["base_url"] == shown
+    assert "output" not in recorded(options)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """`harness eval` and `collect` as a user sees them: plans, resuming, owed episodes, exit codes."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from toybench import task_of
 from toyrun import contents
 
 from harness.run_dir import RunDir
+from trajectories.schema import Task
 
 Cli = Callable[..., Any]
 TOY = ("eval", "-b", "toy")
@@ -135,6 +138,62 @@ def test_resume_takes_another_port_concurrency_or_retry_count(cli: Cli) -> None:
     cli(*ORACLE, "-o", "run", "--base-url", "http://127.0.0.1:1/v1")
     flags = ("--base-url", "http://127.0.0.1:2/v1", "-c", "1", "--retries", "0", "--request-timeout", "5")
     assert cli(*ORACLE, "-o", "run", "--resume", *flags).code == 0
+
+
+def test_resume_finds_the_endpoint_again_and_nothing_secret_is_kept_or_said(cli: Cli) -> None:
+    secret = "http://me:passw0rd@127.0.0.1:1/v1?key=passw0rd#passw0rd"
+    ran = cli(*ORACLE, "-o", "run", "--base-url", secret)
+    assert RunDir.open(Path("run")).record.options["base_url"] == "http://127.0.0.1:1/v1"
+    for file in Path("run").rglob("*.*"):
+        assert b"passw0rd" not in file.read_bytes()
+    assert "passw0rd" not in ran.err + ran.out + cli(*ORACLE, "--base-url", secret, "--dry-run").out
+    assert "--base-url http://127.0.0.1:1/v1" in cli("report", "run").out
+    for flags in (("eval",), ORACLE):
+        plan = json.loads(cli(*flags, "-o", "run", "--resume", "--dry-run").out)
+        assert plan["operational"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert cli("eval", "-o", "run", "--resume", "--base-url", "http://127.0.0.1:2/v1").code == 0
+    assert RunDir.open(Path("run")).record.options["base_url"] == "http://127.0.0.1:2/v1"
+
+
+def test_the_command_that_goes_on_works_as_it_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_FAULT", "OSError@toy_00003")
+    flags = ("--base-url", "http://127.0.0.1:1/v1", "-c", "2", "--request-timeout", "7", "--retries", "0")
+    broken = cli(*ORACLE, "-o", "a run", *flags)
+    command = broken.err.splitlines()[-1].partition("are owed: '")[2].removesuffix("'.")
+    assert command == (
+        "harness eval --base-url http://127.0.0.1:1/v1 --request-timeout 7.0 --concurrency 2 --retries 0 --resume -o 'a run'"
+    )
+    monkeypatch.delenv("TOY_FAULT")
+    assert cli(*shlex.split(command)[1:]).code == 0
+    assert len(contents(Path("a run"))) == 8
+
+
+ONE_CATEGORY = (
+    "All 2 tasks of toy are of category 'even': -n takes the first by id; choose with --category or --tasks.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("-n", "2"), True),
+        (("-n", "1"), False),
+        (("-n", "5"), False),
+        (("-n", "2", "--category", "even"), False),
+        (("-n", "2", "--tasks", "toy_*"), False),
+    ],
+)
+def test_a_limit_that_leaves_one_category_of_several_says_so(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], said: bool
+) -> None:
+    def sorted_by_category(index: int) -> Task:
+        return task_of(index).model_copy(update={"category": "even" if index < 4 else "odd"})
+
+    monkeypatch.setattr("toybench.task_of", sorted_by_category)
+    ran = cli(*ORACLE, "-o", "run", *flags)
+    assert ran.code == 0
+    assert (ONE_CATEGORY in ran.err) == said
+    assert ("All " in ran.err) == said
 
 
 def test_resume_takes_more_agents(cli: Cli) -> None:
