@@ -22,8 +22,8 @@ GRADE = """
 import json, os, sys
 sys.stdout = open(os.devnull, "w")
 from livecodebench.evaluation.compute_code_generation_metrics import evaluate_generations_by_problem
-for line in sys.stdin:
-    sample, code, timeout = json.loads(line)
+work = [json.loads(line) for line in sys.stdin.readlines()]  # whole: what is graded may read from the same descriptor
+for sample, code, timeout in work:
     results, metadata = evaluate_generations_by_problem(([code], sample, False, timeout))
     print(json.dumps([results[0], metadata[0].get("error_code")]), file=sys.__stdout__, flush=True)
 """
