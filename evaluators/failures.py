@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 from trajectories.schema import Record, Trajectory, Verdict
 
 EXAMPLES = 3
+TRUNCATED = "truncated by "
+"""Starts the name of an ending that a limit made."""
 
 
 class Example(Record):
@@ -63,7 +65,7 @@ def end_of(trajectory: Trajectory) -> EndOf:
     failure = trajectory.failure
     if failure:
         return EndOf(example, f"failed: {failure.boundary}", failure.boundary, failure.kind, failure.message, ())
-    ending = f"truncated by {trajectory.limit}" if trajectory.ended == "truncated" else trajectory.ended
+    ending = f"{TRUNCATED}{trajectory.limit}" if trajectory.ended == "truncated" else trajectory.ended
     types = [(name, _error_type(verdict)) for name, verdict in trajectory.verdicts.items() if not verdict.passed]
     return EndOf(example, ending, None, "", "", tuple(types))
 

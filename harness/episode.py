@@ -12,17 +12,16 @@ it wakes, sees that and ends without touching anything. An environment is never 
 
 import contextlib
 import hashlib
-import importlib.metadata
 import logging
 import threading
 import time
 import traceback
 from collections.abc import Callable, Generator
-from functools import cache
 from typing import Any, Literal, NamedTuple, cast
 
 from agents.base import Agent, Closing, PerEpisode
 from envs.base import HarnessEnv
+from harness.identity import harness_version
 from harness.limits import Limits
 from trajectories.failures import ContextWindowExceeded, InfrastructureError, InputError, SandboxError
 from trajectories.schema import (
@@ -64,12 +63,6 @@ def _seed(*parts: object) -> int:
     # 31 bits are what every library and server takes for a seed.
     text = "\n".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") >> 1
-
-
-@cache
-def harness_version() -> str:
-    """The version of this distribution."""
-    return importlib.metadata.version("lopd-harness")
 
 
 def run_episode(

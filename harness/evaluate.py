@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from harness.config import EvalOptions, operational, read_options, recorded
 from harness.console import out_json, say
-from harness.episode import harness_version
+from harness.identity import harness_commit, harness_version
 from harness.interrupts import Interrupts
 from harness.limits import RETRIES, Retry
 from harness.plan import Resolved, check_resumable, of_one_category, resolve
@@ -95,7 +95,7 @@ def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
         for skipped in resolved.plan.not_run:
             say(f"Not run: {skipped.benchmark}: {skipped.reason}")
         for benchmark in resolved.plan.benchmarks:
-            for sentence in resolved.benchmarks[benchmark.name].missing(benchmark.split):
+            for sentence in benchmark.left_out:
                 say(sentence)
         for sentence in of_one_category(resolved):
             say(sentence)
@@ -115,6 +115,8 @@ def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved
     """The run's folder with the plan in it: a new one, or an old one whose plan the new one holds whole."""
     record = RunRecord(
         harness_version=harness_version(),
+        commit=harness_commit(),
+        started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         command=command.name,
         plan=resolved.plan,
         options=recorded(options),
@@ -126,7 +128,7 @@ def _open(path: Path, command: Command, options: EvalOptions, resolved: Resolved
     run = RunDir.open(path)
     check_resumable(run, resolved)
     if run.record.plan != resolved.plan or run.record.options != record.options:
-        run.write(record, resolved.tasks)
+        run.write(record.model_copy(update=run.record.model_dump(include={"commit", "started"})), resolved.tasks)
     return run
 
 
@@ -135,7 +137,7 @@ def _play(
 ) -> Outcome:
     """Play what the store lacks."""
     plan = run.record.plan
-    tally = Tally(plan.episodes())
+    tally = Tally(plan.episodes(), alone=len(plan.agents) * len(plan.benchmarks) == 1)
     for summary in store.summaries():
         if summary.done:
             score = summary.official if plan.grader == "official" else summary.strict
@@ -197,7 +199,9 @@ def _conclude(command: Command, options: EvalOptions, run: RunDir, outcome: Outc
     elif command.name == "collect":
         stats(run.path)
     else:
-        print_table(report)
+        print_table(report, run=str(run.path))
+    if command.name == "eval":
+        say(f"Report: {run.path / 'report.md'}")
     if outcome.interrupted:
         say(f"Interrupted: {outcome.stored} of {outcome.planned} episodes are stored. Go on with {resume}.")
         return INTERRUPTED

@@ -1,6 +1,7 @@
 """From options to a plan: which tasks of which benchmarks, played how, by whom; and whether a run may go on with it."""
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -152,7 +153,18 @@ def _plan_benchmark(benchmark: Benchmark, tasks: Sequence[Task], options: EvalOp
         limit=options.limit,
         tasks=len(tasks),
         task_digest=task_digest(tasks),
+        split_tasks=len(benchmark.tasks(split)),
+        left_out=tuple(_left_out(benchmark, split, options)),
     )
+
+
+def _left_out(benchmark: Benchmark, split: str, options: EvalOptions) -> Iterator[str]:
+    """What the split lacks here, but for sentences that speak of categories which were not asked for."""
+    chosen = _expand("category", options.category, benchmark.categories) or set(benchmark.categories)
+    for sentence in benchmark.missing(split):
+        named = {category for category in benchmark.categories if re.search(rf"\b{re.escape(category)}\b", sentence)}
+        if not named or named & chosen:
+            yield sentence
 
 
 def _plan_agent(spec: str, agent: Agent) -> AgentPlan:

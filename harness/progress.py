@@ -28,10 +28,13 @@ class Played(NamedTuple):
 
 
 class Tally:
-    """Score so far and failures, of what this run and earlier parts of it played."""
+    """Score so far and failures, of what this run and earlier parts of it played.
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    `alone`: one agent plays one benchmark. If not, a mean over all would be nobody's score, and none is shown.
+    """
+
+    def __init__(self, total: int, *, alone: bool = True) -> None:
+        self.total, self.alone = total, alone
         self.scored = self.agent_failures = self.owed = self.fresh = 0
         self.last_fault = ""
         """What the last episode broke on that is owed."""
@@ -67,7 +70,7 @@ class Tally:
         return (self.total - self.scored - self.owed) / rate if self.fresh else None
 
     def text(self) -> str:
-        parts = [f"score {self.score:.3f}" if self.score is not None else "no score yet"]
+        parts = [f"mean score {self.score:.3f}" if self.score is not None else "no score yet"] if self.alone else []
         if self.agent_failures:
             parts.append(f"{self.agent_failures} agent failures")
         if self.owed:
@@ -145,7 +148,12 @@ class Lines:
         tally = self._tally
         eta = tally.eta_s()
         left = "" if not eta else f", {eta:.0f} s left"
-        return f"{tally.scored + tally.owed}/{tally.total} episodes, {tally.text()}, {tally.rate():.1f} a second{left}"
+        parts = [
+            f"{tally.scored + tally.owed}/{tally.total} episodes",
+            tally.text(),
+            f"{tally.rate():.1f} a second{left}",
+        ]
+        return ", ".join(filter(None, parts))
 
 
 class Silent:

@@ -14,7 +14,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 from pydantic import Field
 
@@ -22,13 +22,13 @@ from envs.registry import load
 from evaluators.averages import Averages, MetricMean
 from evaluators.behaviour import CLOCK_METRICS, CONTENT_METRICS
 from evaluators.failures import Ending, EndOf, ErrorType, FailureGroup, end_of, endings, error_types, failure_groups
-from evaluators.leaderboard import Entry, differences
+from evaluators.leaderboard import AGENT, Entry, differences
 from evaluators.scores import AgentScores, EpisodeScore, episode_score, score_agent
 from harness.console import terminal_width
-from harness.run_dir import BenchmarkPlan, Plan, RunDir
+from harness.run_dir import AgentPlan, BenchmarkPlan, Plan, RunDir
 from trajectories.durable import write_file
 from trajectories.failures import InfrastructureError, InputError
-from trajectories.schema import JsonObject, Record, Trajectory, digest
+from trajectories.schema import JsonObject, Record, Trajectory, canonical_json, digest
 
 Format = Literal["text", "md", "csv", "json"]
 
@@ -115,8 +115,8 @@ def timing(report: Report) -> list[dict[str, object]]:
     ]
 
 
-def print_table(report: Report, stream: TextIO | None = None, width: int | None = None) -> None:
-    """The headlines and what is to be known about them, as text for a terminal.
+def print_table(report: Report, stream: TextIO | None = None, width: int | None = None, *, run: str = "RUN") -> None:
+    """The headlines and what is to be known about them, as text for a terminal. `run` is the folder, as one would type it.
 
     `width` None: that of the terminal, and no limit where the stream is none.
     """
@@ -124,7 +124,7 @@ def print_table(report: Report, stream: TextIO | None = None, width: int | None 
     from harness.tables import as_text
 
     out = stream or sys.stdout
-    out.write(as_text(headlines(report), width or terminal_width(out)))
+    out.write(as_text(headlines(report, run), width or terminal_width(out)))
 
 
 class _Collected:
@@ -180,7 +180,15 @@ def _result(run: RunDir, agent: str, benchmark: BenchmarkPlan, collected: dict[t
     tasks = run.tasks(benchmark)
     # One seed for all agents of a benchmark: they are resampled alike.
     seed = int(digest([benchmark.task_digest, run.record.plan.attempts])[:16], 16)
-    scores = score_agent(load(benchmark.name), agent, tasks, run.record.plan.attempts, found.episodes, seed=seed)
+    scores = score_agent(
+        load(benchmark.name),
+        agent,
+        tasks,
+        run.record.plan.attempts,
+        found.episodes,
+        seed=seed,
+        split_tasks=benchmark.split_tasks,
+    )
     return Result(
         scores=scores,
         behaviour=found.content.means(),
@@ -232,16 +240,43 @@ def entries(named: Iterable[Named]) -> list[Entry]:
     """One leaderboard entry for each agent and benchmark of each run."""
     found: list[Entry] = []
     for each in named:
-        digests = {benchmark.name: benchmark.task_digest for benchmark in each.report.plan.benchmarks}
+        plan = each.report.plan
         for result in each.report.results:
+            benchmark = next(planned for planned in plan.benchmarks if planned.name == result.scores.benchmark)
+            agent = next(planned for planned in plan.agents if planned.name == result.scores.agent)
             entry = Entry(
                 run=each.name,
-                task_digest=digests[result.scores.benchmark],
+                task_digest=benchmark.task_digest,
                 scores=result.scores,
                 behaviour=(*result.behaviour, *result.seconds),
+                settings=_settings(each.report, benchmark, agent),
+                left_out=benchmark.left_out,
             )
             found.append(entry)
     return found
+
+
+def _settings(report: Report, benchmark: BenchmarkPlan, agent: AgentPlan) -> dict[str, str]:
+    """How an agent's episodes were played, beyond what has to agree; `-` for what was not set."""
+    plan = report.plan
+    values: dict[str, Any] = {
+        **benchmark.settings.model_dump(),
+        "attempts": plan.attempts,
+        "seed": plan.seed,
+        **plan.sampling.model_dump(),
+        **{f"limit on {name}": value or None for name, value in plan.limits.model_dump().items()},
+        "environment": benchmark.env_version,
+        "harness": report.harness_version,
+        **{f"{AGENT}{name}": value for name, value in agent.config.items()},
+    }
+    values["max_steps"] = values["max_steps"] or None
+    return {name.replace("_", " "): _shown(value) for name, value in values.items()}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else canonical_json(value)
 
 
 def leaderboard(

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envs.base import GRADERS
 from evaluators.averages import MetricMean
-from evaluators.scores import AgentScores, Cell, Estimate, GraderScores
+from evaluators.failures import TRUNCATED
+from evaluators.leaderboard import all_whole
+from evaluators.scores import MEAN, AgentScores, Cell, Estimate, GraderScores
 from harness.config import EvalOptions
 from harness.run_dir import BenchmarkPlan, NotRun
-from harness.tables import Block, Code, Section, Table
+from harness.tables import Block, Code, Section, Table, width_of
 
 if TYPE_CHECKING:
     from harness.report import Report, Result
@@ -56,7 +58,7 @@ def document(report: "Report", run: str = "") -> list[Section]:
     """The whole report. `run` names it where several stand together."""
     return [
         Section(f"Run {run}" if run else "Report", [], 1),
-        *headlines(report),
+        *headlines(report, run or "RUN"),
         *(_scores_section(result, report.plan.grader) for result in report.results),
         *(_behaviour_section(results) for results in _by_benchmark(report)),
         _endings_section(report),
@@ -66,28 +68,48 @@ def document(report: "Report", run: str = "") -> list[Section]:
     ]
 
 
-def headlines(report: "Report") -> list[Section]:
-    """One row for each agent and benchmark, and the sentences without which it can't be read."""
-    scores = list(_ranked(report))
+WIDTH = 100
+"""Cells that the table of headlines may take with the columns that it can do without."""
+
+_BEHAVIOUR = {"steps": "Steps", "calls_emitted_per_step": "Calls/step"}
+"""Metric -> heading of what stands beside the headlines."""
+
+
+def headlines(report: "Report", run: str = "RUN") -> list[Section]:
+    """One row for each agent and benchmark, and the sentences without which it can't be read. `run` names the folder."""
+    results = list(_ranked(report))
+    scores = [result.scores for result in results]
+    lead = report.plan.grader
     blocks: list[Block] = []
     if scores:
-        columns = score_columns(scores, report.plan.grader)
-        header = ("Benchmark", "Agent", "Score", *(column.title for column in columns))
-        rows = [
-            (each.benchmark, each.agent, each.headline, *(column.cell(each) for column in columns)) for each in scores
-        ]
-        blocks += [Table(header, rows, left=3), *notes(scores, report.plan.grader)]
+        blocks += [_headline_table(results, lead), *notes([Said(each) for each in scores], lead)]
+        blocks += [sentence for result in results for sentence in _ends(result, run)]
+    blocks.extend(_left_out(report))
     blocks.extend(_not_run(report.plan.not_run))
     if report.not_planned:
         blocks.append(f"{report.not_planned} stored episodes are not in the plan, and in no number here.")
     return [Section("Scores", blocks or ["Nothing was planned."])]
 
 
-def _ranked(report: "Report") -> Iterator[AgentScores]:
+def _headline_table(results: Sequence["Result"], lead: str) -> Table:
+    """With steps and calls where they fit in `WIDTH`."""
+    columns = score_columns([result.scores for result in results], lead)
+    header = ("Benchmark", "Agent", "Headline", *(column.title for column in columns))
+    rows = [
+        (each.benchmark, each.agent, each.headline, *(column.cell(each) for column in columns))
+        for each in (result.scores for result in results)
+    ]
+    means = [{mean.name: mean.mean for mean in result.behaviour} for result in results]
+    more = [(*row, *(number(mean.get(name)) for name in _BEHAVIOUR)) for row, mean in zip(rows, means, strict=True)]
+    wide = Table((*header, *_BEHAVIOUR.values()), more, left=3)
+    return wide if width_of(wide) <= WIDTH else Table(header, rows, left=3)
+
+
+def _ranked(report: "Report") -> Iterator["Result"]:
     """Benchmark by benchmark, as planned, the best agent first."""
     for benchmark in report.plan.benchmarks:
-        found = [result.scores for result in report.results if result.scores.benchmark == benchmark.name]
-        yield from sorted(found, key=lambda scores: -(headline(scores, report.plan.grader).value or 0.0))
+        found = [result for result in report.results if result.scores.benchmark == benchmark.name]
+        yield from sorted(found, key=lambda result: -(result.scores.graders[report.plan.grader].lead.value or 0.0))
 
 
 class Column(NamedTuple):
@@ -101,64 +123,137 @@ _COUNTS = {"Agent failed": "agent_failed", "Missing": "missing", "Not started": 
 
 
 def score_columns(rows: Sequence[AgentScores], lead: str) -> list[Column]:
-    """Headlines and denominators. What would say the same or 0 in every row is left out; graded and planned always stand."""
-    other = next(name for name in GRADERS if name != lead)
-    columns = [Column(f"{lead.capitalize()}, %", lambda scores: with_interval(headline(scores, lead)))]
-    if not _agree(rows):
-        columns.append(Column(f"{other.capitalize()}, %", lambda scores: with_interval(headline(scores, other))))
-    if any(_partial(scores) for scores in rows):
-        columns.append(Column("Mean of planned, %", lambda scores: with_interval(scores.graders[lead].mean)))
-    columns.append(Column("Graded", lambda scores: str(scores.denominators.ended + scores.denominators.agent_failed)))
+    """What leads, the headlines, and denominators; graded and planned always stand.
+
+    What would say the same or 0 in every row is left out. Where not every row has the whole split the means of the planned
+    tasks come first, and a row with a part has no headline.
+    """
+    graders = [lead, *(name for name in GRADERS if name != lead and not _agree(rows))]
+    columns = [] if all_whole(rows) else [_mean_column(name, name == lead) for name in graders]
+    columns += [_headline_column(name) for name in (graders if any(row.whole for row in rows) else [lead])]
+    columns.append(Column("Graded", lambda scores: str(_graded(scores))))
     columns.append(_count_column("Planned", "planned"))
     used = [title for title, name in _COUNTS.items() if any(getattr(each.denominators, name) for each in rows)]
     return columns + [_count_column(title, _COUNTS[title]) for title in used]
+
+
+def _mean_column(grader: str, leads: bool) -> Column:
+    title = "Mean of planned, %" if leads else f"{grader.capitalize()} mean, %"
+    return Column(title, lambda scores: with_interval(scores.graders[grader].mean))
+
+
+def _headline_column(grader: str) -> Column:
+    return Column(f"{grader.capitalize()}, %", lambda scores: with_interval(headline(scores, grader)))
 
 
 def _count_column(title: str, name: str) -> Column:
     return Column(title, lambda scores: str(getattr(scores.denominators, name)))
 
 
+def _graded(scores: AgentScores) -> int:
+    return scores.denominators.ended + scores.denominators.agent_failed
+
+
 def headline(scores: AgentScores, grader: str) -> Estimate:
-    return scores.graders[grader].table[0].estimate
+    """The official headline; of a part of the split there is none."""
+    return scores.graders[grader].table[0].estimate if scores.whole else Estimate(value=None)
 
 
 def _agree(rows: Iterable[AgentScores]) -> bool:
-    return all(headline(each, "official") == headline(each, "strict") for each in rows)
+    return all(not row.disagreements and len({str(row.graders[name].lead) for name in GRADERS}) == 1 for row in rows)
 
 
-def _partial(scores: AgentScores) -> bool:
-    return scores.benchmark_tasks > scores.tasks
+class Said(NamedTuple):
+    """A row that notes speak of. `run` names it where rows are of several runs."""
+
+    scores: AgentScores
+    run: str = ""
+
+    @property
+    def who(self) -> str:
+        where = f" in {self.run}" if self.run else ""
+        return f"{self.scores.agent} on {self.scores.benchmark}{where}"
 
 
-def notes(rows: Sequence[AgentScores], lead: str) -> Iterator[str]:
+def notes(said: Sequence[Said], lead: str) -> Iterator[str]:
     """What would mislead if it were not said under the table of `score_columns`."""
-    agree = " The official and the strict grader agree." if _agree(rows) else ""
-    yield (
-        f"Percent, with 95 % intervals over tasks.{agree} Graded: ended, or failed by the agent, which scores 0. "
-        "Planned episodes that are not graded broke outside the agent or were not started: they are owed, and in no score."
-    )
-    partial = {each.benchmark: each for each in rows if _partial(each)}
-    for each in partial.values():
-        yield (
-            f"{each.benchmark}: {each.tasks} of {each.benchmark_tasks} tasks were planned. {each.headline} is over all of "
-            "them, as upstream has it; the mean of the planned ones stands beside it."
-        )
-    for each in rows:
+    rows = [each.scores for each in said]
+    yield " ".join(_legend(rows, lead))
+    yield from dict.fromkeys(_of_part(each) for each in said if not each.scores.whole)
+    for each in said:
         yield from _warnings(each, lead)
 
 
-def _warnings(scores: AgentScores, lead: str) -> Iterator[str]:
-    who = f"{scores.agent} on {scores.benchmark}"
+def _legend(rows: Sequence[AgentScores], lead: str) -> Iterator[str]:
+    graded = [row for row in rows if _graded(row)]
+    yield "Percent, with 95 % intervals over tasks." if _has_intervals(rows, lead) else "Percent."
+    if graded and _agree(graded):
+        yield "The official and the strict grader agree on every pass and fail."
+    if any(row.denominators.agent_failed for row in rows):
+        yield "An episode that the agent failed is graded: it scores 0."
+    if any(_graded(row) < row.denominators.planned for row in rows):
+        yield (
+            "Planned episodes that are not graded broke outside the agent or were not started: they are owed, and in no "
+            "score."
+        )
+
+
+def _has_intervals(rows: Sequence[AgentScores], lead: str) -> bool:
+    shown = [headline(row, lead) for row in rows] + [row.graders[lead].mean for row in rows if not all_whole(rows)]
+    return any(estimate.low is not None for estimate in shown)
+
+
+def _of_part(said: Said) -> str:
+    scores = said.scores
+    where = f"{scores.benchmark} in {said.run}" if said.run else scores.benchmark
+    return (
+        f"{where}: {scores.tasks} of {scores.benchmark_tasks} tasks were planned, so their mean leads. {scores.headline}, the "
+        "official headline, would count 0 for all others; report.json has it."
+    )
+
+
+def _warnings(said: Said, lead: str) -> Iterator[str]:
+    scores, who = said.scores, said.who
     counts = scores.denominators
     owed = counts.missing + counts.not_started
     if owed:
         worst = percent(scores.graders[lead].missing_as_zero)
-        yield f"{who}: {owed} of {counts.planned} episodes have no verdict. If all had failed, {scores.headline} would be {worst}."
+        what = scores.lead if scores.whole else f"the {scores.lead}"
+        yield f"{who}: {owed} of {counts.planned} episodes have no verdict. If all had failed, {what} would be {worst}."
     for name in GRADERS:
         if len(scores.graders[name].ids) > 1:
             yield f"{who}: the {name} grader changed within the run ({', '.join(scores.graders[name].ids)}): rescore it."
     if len(scores.data) > 1:
         yield f"{who}: episodes were played on several versions of the data ({', '.join(scores.data)})."
+
+
+def _ends(result: "Result", run: str) -> Iterator[str]:
+    """What a score alone would not say: episodes that a limit cut, and those that broke."""
+    who, planned = Said(result.scores).who, result.scores.denominators.planned
+    for ending in result.endings:
+        if ending.name.startswith(TRUNCATED):
+            yield f"{who}: {ending.episodes} of {planned} episodes were {ending.name}."
+    for boundary in dict.fromkeys(group.boundary for group in result.failures):
+        groups = [group for group in result.failures if group.boundary == boundary]
+        first = groups[0]
+        message = f"{first.kind}: {' '.join(first.message.split())[:120].rstrip('.')}"
+        look = f"harness trajectories show {shlex.quote(run)} {first.examples[0].trajectory[:12]}"
+        count = sum(group.count for group in groups)
+        yield f"{who}: {count} of {planned} failed in the {boundary}, first: {message} ({look})."
+
+
+def _left_out(report: "Report") -> Iterator[str]:
+    for benchmark in report.plan.benchmarks:
+        yield from (f"Left out of {benchmark.name}: {text}" for text in together(benchmark.left_out))
+
+
+def together(sentences: Iterable[str]) -> Iterator[str]:
+    """Parts that are left out for the same reason in one text: `a is left out. Why.` and `b is left out. Why.` are `a, b. Why.`"""
+    reasons: dict[str, list[str]] = {}
+    for sentence in sentences:
+        part, out, reason = sentence.partition(" is left out. ")
+        reasons.setdefault(reason if out else sentence, []).extend([part] if out else [])
+    yield from (f"{', '.join(parts)}. {reason}" if parts else reason for reason, parts in reasons.items())
 
 
 def _not_run(skipped: Iterable[NotRun]) -> Iterator[str]:
@@ -178,8 +273,10 @@ def _scores_section(result: "Result", lead: str) -> Section:
 def _score_table(scores: AgentScores, names: Sequence[str]) -> Table:
     tables = [scores.graders[name].table for name in names]
     rows = [_score_row(cells) for cells in zip(*tables, strict=True)]
+    if not scores.whole:
+        rows[0] = (scores.headline, *(NONE for _ in names), *rows[0][1 + len(names) :])
     means = [with_interval(scores.graders[name].mean) for name in names]
-    rows.append(("mean of the planned tasks", *means, NONE, str(scores.tasks)))
+    rows.append((MEAN, *means, NONE, str(scores.tasks)))
     return Table(("Score", *(f"{name.capitalize()}, %" for name in names), "Graded tasks", "Tasks"), rows)
 
 
@@ -191,18 +288,24 @@ def _score_notes(scores: AgentScores, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         found = scores.graders[name]
         yield f"{name.capitalize()} grader: {', '.join(found.ids) or 'nothing graded'}. Data: {', '.join(scores.data) or NONE}."
+    if not scores.whole:
+        yield "Only a part of the split was planned: a group of categories counts 0 for those that were not."
     if scores.unwinnable:
         without = ", ".join(f"{percent(scores.graders[name].without_unwinnable)} ({name})" for name in names)
         yield (
             f"Planned tasks that the official grader passes for no answer ({len(scores.unwinnable)}): "
-            f"{', '.join(scores.unwinnable)}. {scores.headline} without them: {without}."
+            f"{', '.join(scores.unwinnable)}. {_capital(scores.lead)} without them: {without}."
         )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:] if text == MEAN else text
 
 
 def _attempts_table(scores: AgentScores, names: Sequence[str]) -> Iterator[str | Table]:
     if scores.attempts == 1:
         return
-    yield f"{scores.attempts} attempts: {scores.headline} as the mean over attempts, and if a task is won where any, or all, of k attempts pass."
+    yield f"{scores.attempts} attempts: {scores.lead} as the mean over attempts, and if a task is won where any, or all, of k attempts pass."
     rows = [("mean, interval over attempts", *(_over_attempts(scores.graders[name]) for name in names), NONE)]
     for found in zip(*(scores.graders[name].pass_at_k for name in names), strict=True):
         k, tasks = found[0].k, str(found[0].tasks)
@@ -288,7 +391,13 @@ def _identity_section(report: "Report") -> Section:
     rows += [(f"Agent {each.name}", f"{each.spec}; {_pairs(each.config)}") for each in plan.agents]
     command = Code(again(report.options, report.command))
     return Section(
-        "What was run", [Table(("What", "Value"), rows, left=2), "Play it again, into a new folder:", command]
+        "What was run",
+        [
+            Table(("What", "Value"), rows, left=2),
+            "When, and by which commit of the harness: run.json.",
+            "Play it again, into a new folder:",
+            command,
+        ],
     )
 
 
@@ -296,7 +405,9 @@ def _benchmark(plan: BenchmarkPlan) -> str:
     filters = {"categories": plan.categories, "languages": plan.languages, "tasks": plan.globs, "limit": plan.limit}
     given = {name: value for name, value in filters.items() if value}
     values = {"version": plan.env_version, "data": plan.data, "split": plan.split, **plan.settings.model_dump()}
-    return f"{_pairs(values)}; {plan.tasks} tasks, digest {plan.task_digest}" + (f"; {_pairs(given)}" if given else "")
+    return f"{_pairs(values)}; {plan.tasks} of {plan.split_tasks or plan.tasks} tasks, digest {plan.task_digest}" + (
+        f"; {_pairs(given)}" if given else ""
+    )
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -337,7 +448,7 @@ def _csv_rows(result: "Result") -> Iterator[tuple[object, ...]]:
     for name, found in scores.graders.items():
         for cell in found.table:
             yield (*who, "score", cell.name, name, *values_of(cell.estimate), cell.n, cell.graded)
-        for label, estimate in _further(found).items():
+        for label, estimate in _further(found, "headline" if scores.whole else "mean").items():
             yield (*who, "score", label, name, *values_of(estimate), scores.tasks, None)
     for name, count in scores.denominators.model_dump().items():
         yield (*who, "episodes", name, None, count, None, None, None, None)
@@ -352,14 +463,14 @@ def _csv_rows(result: "Result") -> Iterator[tuple[object, ...]]:
         yield (*who, "failure", f"{group.boundary} {group.kind}", None, group.count, None, None, None, None)
 
 
-def _further(found: GraderScores) -> dict[str, Estimate]:
-    """Further values of a grader beside its table, where they exist."""
-    values = {"mean of the planned tasks": found.mean}
-    values["headline, missing as zero"] = Estimate(value=found.missing_as_zero)
+def _further(found: GraderScores, lead: str) -> dict[str, Estimate]:
+    """Further values of a grader beside its table, where they exist; `lead` says of what they are."""
+    values = {MEAN: found.mean}
+    values[f"{lead}, missing as zero"] = Estimate(value=found.missing_as_zero)
     if found.without_unwinnable is not None:
-        values["headline without unwinnable"] = Estimate(value=found.without_unwinnable)
+        values[f"{lead} without unwinnable"] = Estimate(value=found.without_unwinnable)
     if found.attempts:
-        values["headline over attempts"] = found.attempts
+        values[f"{lead} over attempts"] = found.attempts
     for each in found.pass_at_k:
         values[f"pass@{each.k}"], values[f"pass^{each.k}"] = each.any, each.all
     return values

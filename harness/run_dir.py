@@ -50,6 +50,10 @@ class BenchmarkPlan(Record):
     """How many tasks were chosen."""
     task_digest: str
     """Digest of the chosen tasks' ids and contents."""
+    split_tasks: int = 0
+    """How many tasks of the split there were to choose from; 0: an older run, which didn't say."""
+    left_out: tuple[str, ...] = ()
+    """What of the split can't be played here, though the filters would take it: a sentence each."""
 
 
 class AgentPlan(Record):
@@ -90,6 +94,10 @@ class RunRecord(Record):
 
     schema_version: Literal[1] = 1
     harness_version: str
+    commit: str | None = None
+    """Of the checkout that started the run, if it was one."""
+    started: str = ""
+    """When, in UTC, to the second. Like the commit it is in no report: equal runs have equal reports."""
     command: Literal["eval", "collect"]
     plan: Plan
     options: JsonObject = Field(default_factory=dict)

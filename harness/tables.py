@@ -40,6 +40,11 @@ class Section(NamedTuple):
     level: int = 2
 
 
+def width_of(table: Table) -> int:
+    """How many cells of a terminal the table takes as text, if nothing is cut."""
+    return cells(_text_table(table, None).partition("\n")[0].rstrip()) if table.rows else 0
+
+
 def clean(text: str) -> str:
     """One line without control or format characters."""
     line = " ".join(text.split())
