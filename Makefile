@@ -34,7 +34,8 @@ oracle: .venv/.ready ## upstream's own checkers in a venv of their own, for the 
 	$(BIN)/python tests/parity/build_oracle.py
 
 parity: oracle ## the long form of the parity proofs
-	HARNESS_MUTANTS=50000 HARNESS_MT_MUTANTS=4000 HARNESS_EPISODES=1 $(PYTEST) tests/parity --timeout 3600
+	HARNESS_MUTANTS=50000 HARNESS_MT_MUTANTS=4000 HARNESS_EPISODES=1 HARNESS_LCB=full HARNESS_EVALPLUS=full \
+		$(PYTEST) tests/parity --timeout 3600
 
 kills: .venv/.ready ## the long form of the crash proofs
 	HARNESS_KILLS=25 $(PYTEST) tests/faults --timeout 3600
@@ -43,6 +44,7 @@ speed: oracle ## graders beside upstream's, CPU seconds in one run
 	HARNESS_HOME=.cache/home $(BIN)/harness data pull bfcl-v3
 	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/single_turn_speed.py
 	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/multi_turn_speed.py
+	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/livecodebench_speed.py
 
 overhead: .venv/.ready ## what the harness itself costs
 	HARNESS_HOME=.cache/home $(BIN)/harness data pull bfcl-v3
