@@ -263,7 +263,7 @@ def _settings(run_id: str, ceiling: Limits, runtime: str | None) -> dict[str, An
 def _ulimits(ceiling: Limits) -> list[dict[str, Any]]:
     files = max(64, ceiling.open_files)
     size = int(ceiling.file_mib * (1 << 20))
-    pairs = (("nofile", files), ("fsize", size), ("core", 0), ("memlock", 0), ("msgqueue", 0))
+    pairs = (("nofile", files), ("fsize", size), ("core", 1), ("memlock", 0), ("msgqueue", 0))
     return [{"Name": name, "Soft": value, "Hard": value} for name, value in pairs]
 
 

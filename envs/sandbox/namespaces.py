@@ -28,7 +28,8 @@ MNT_DETACH = 2
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 ROOT = "/sys"
 """Where the new root is put together: a folder that every Linux has and that no bind comes from."""
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = {"null": "null", "zero": "full", "full": "full", "random": "random", "urandom": "urandom"}
+"""What each is really. `full` gives zeros too, but can't be mapped: a mapping of `zero` is memory that no limit of a process counts."""
 
 
 def unshare(inner_uid: int | None) -> None:
@@ -94,9 +95,9 @@ def read_only(point: str) -> None:
 
 def make_devices(tmp_mib: int) -> None:
     os.mkdir(f"{ROOT}/dev", 0o755)
-    for name in DEVICES:
+    for name, source in DEVICES.items():
         os.close(os.open(f"{ROOT}/dev/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
-        kernel.mount(f"/dev/{name}", f"{ROOT}/dev/{name}", None, kernel.MS_BIND)
+        kernel.mount(f"/dev/{source}", f"{ROOT}/dev/{name}", None, kernel.MS_BIND)
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         os.symlink(f"/proc/self/{target}", f"{ROOT}/dev/{name}")
     flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
@@ -123,6 +124,7 @@ def become_supervisor(setup: dict[str, Any]) -> NoReturn:
     enter_root()
     if setup["inner_uid"] is not None:
         kernel.keep_capabilities_over_exec()
+    kernel.forbid_cores()
     os.closerange(3, 1 << 12)
     os.execve(setup["python"], [setup["python"], "-s", "-P", "-S", "/harness/supervisor.py"], setup["environment"])  # noqa: S606 - that is the point
 

@@ -49,6 +49,8 @@ REPLY = struct.Struct(">I8sc")
 """Child frames: length of the rest (nonce and kind included), nonce, kind."""
 LENGTH = struct.Struct(">I")
 NONCE_BYTES = 8
+KINDS = b"VURSMJ"
+"""All that a child may say. The signs that the supervisor itself puts into rows (`-`, `~`) are none of them."""
 CHANNEL_FD = 50
 """Lowest number of a submission's own channel; kept out of the way of the files that code opens."""
 MAX_DEPTH = 200
@@ -68,7 +70,19 @@ FLUSH_BYTES = 1 << 18
 READ_BYTES = 1 << 16
 MOST_MARKS = 4
 SCRATCH = ("/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - the jail's own
+CGROUPS = (
+    ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.stat"),
+    (
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.stat",
+    ),
+)
+"""Use, limit and details of the jail's memory, in control groups of version 2 and 1."""
+RESERVE_BYTES = 96 << 20
+"""Memory that has to stay free under the jail's limit: at the limit the kernel chooses whom to kill, and it may choose us."""
 SYSV = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
+SOCKETS = ("/proc/net/sockstat", "/proc/net/sockstat6")
 PRELOADED = (
     "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "io",
     "itertools", "json", "linecache", "math", "operator", "random", "re", "statistics", "string", "time", "traceback", "typing",
@@ -135,6 +149,12 @@ def install_filter(program: bytes) -> None:
     """Refuse the system calls that a compiled seccomp program refuses, for this process and all that it forks."""
     record = _Filter(len(program) // 8, program)
     prctl(PR_SET_SECCOMP, SECCOMP_FILTER, ctypes.addressof(record))
+
+
+def forbid_cores() -> None:
+    """No core file, and none for the host's handler of crashes, which a limit of 0 does not keep from being run: only 1 does."""
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
@@ -377,7 +397,6 @@ def _limit(job: Mapping[str, Any]) -> None:
     _lower(resource.RLIMIT_NOFILE, limits["open_files"])
     if job["count_processes"]:
         _lower(resource.RLIMIT_NPROC, limits["processes"] + job["processes"])
-    _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_MSGQUEUE, 0)
     _lower(resource.RLIMIT_MEMLOCK, 0)
     if limits["cpu_s"] is not None:
@@ -565,6 +584,7 @@ class Zygote:
         pages = _statm(os.getpid())
         self.address_space, self.anonymous = pages[0] * resource.getpagesize(), pages[1] - pages[2]
         self.ready_marks = self._marks()
+        self.cgroup = next((paths for paths in CGROUPS if all(map(os.path.exists, paths))), None)
         self.oom_kills = _oom_kills()
 
     def serve(self) -> NoReturn:
@@ -629,9 +649,21 @@ class Zygote:
             self._weigh()
 
     def _weigh(self) -> None:
-        if self._anonymous_pages() > self.memory_pages:
+        shared, free = self._cgroup_memory() if self.cgroup else (0, RESERVE_BYTES)
+        if free < RESERVE_BYTES or self._anonymous_pages() + shared // resource.getpagesize() > self.memory_pages:
             self.killed = "memory"
             self._kill()
+
+    def _cgroup_memory(self) -> tuple[int, int]:
+        """Bytes that no process' own count shows: in shared memory that is no file, and what is left before the jail's limit."""
+        try:
+            used, limit, details = map(_text_of, self.cgroup or ())
+            counts = dict(line.split() for line in details.splitlines())
+            cached = int(counts["inactive_file"]) + int(counts["active_file"])
+            free = (1 << 62 if limit == "max" else int(limit)) - int(used) + cached
+            return int(counts.get("shmem", 0)) - sum(map(_bytes_in, self.scratch)), free
+        except (OSError, ValueError, KeyError):
+            return 0, RESERVE_BYTES
 
     def _report(self, status: int, usage: resource.struct_rusage) -> None:
         self.main = 0
@@ -706,14 +738,15 @@ class Zygote:
 
     def _traces(self) -> list[str]:
         """The places where the submission left something. A jail with traces is not used again."""
-        if self._marks() == self.ready_marks and not any(map(_has_rows, SYSV)):
+        if self._marks() == self.ready_marks and not any(map(_has_rows, SYSV)) and not _has_connections():
             return []
         changed = [
             path
             for path, now, before in zip(self.scratch, self._marks(), self.ready_marks, strict=True)
             if now != before
         ]
-        return changed + [path for path in SYSV if _has_rows(path)]
+        changed += [path for path in SYSV if _has_rows(path)]
+        return [*changed, SOCKETS[0]] if _has_connections() else changed
 
 
 def _wake_pipe() -> int:
@@ -737,6 +770,30 @@ def _has_rows(path: str) -> bool:
             return file.read().count(b"\n") > 1
     except OSError:
         return False
+
+
+def _has_connections() -> bool:
+    """Whether the kernel still keeps a connection that nobody has any more, and its port with it."""
+    for path in SOCKETS:
+        with contextlib.suppress(OSError), open(path) as file:
+            for line in file:
+                words = line.split()
+                if words[0] in ("TCP:", "TCP6:") and any(
+                    int(count) for name, count in zip(words[1::2], words[2::2], strict=False) if name in ("inuse", "tw")
+                ):
+                    return True
+    return False
+
+
+def _text_of(path: str) -> str:
+    with open(path) as file:
+        return file.read().strip()
+
+
+def _bytes_in(path: str) -> int:
+    """Bytes of memory that the files of a scratch space take."""
+    found = os.statvfs(path)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def _oom_kills() -> int:
@@ -775,6 +832,7 @@ def run_zygote(control: socket.socket, setup: Mapping[str, Any]) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_DUMPABLE, 0)
+    forbid_cores()
     if setup["filter"]:
         install_filter(base64.b64decode(setup["filter"]))
     zygote = Zygote(control, setup)
@@ -913,7 +971,7 @@ class Submission:
         if len(self.buffer) < REPLY.size:
             return None
         length, claimed, kind = REPLY.unpack_from(self.buffer)
-        if claimed != nonce or length < NONCE_BYTES + 1:
+        if claimed != nonce or length < NONCE_BYTES + 1 or kind not in KINDS:
             raise Garbled
         if length > most + NONCE_BYTES + 1:
             raise OverSize

@@ -20,7 +20,9 @@ MAX_DEPTH = 220
 MAX_SET = 50_000
 """Items of a set or dict whose keys aren't all text: more could be chosen so that each collides with all others."""
 MAX_EQUAL_HASHES = 64
-MAX_FRACTION_BITS = 1 << 16
+MAX_FRACTION_BITS = 1 << 14
+MAX_RANGE = 1 << 20
+"""Items of a range, which has so many without taking any room: whoever puts them into a list or a set pays for them."""
 _DTYPE = re.compile(r"[<>|=]?[biufcSU][0-9]{1,7}")
 
 
@@ -125,7 +127,17 @@ def _short_ints(content: Any) -> list[int]:
 def _decimal(content: Any) -> Decimal:
     if type(content) is not str or len(content) > 10_000:
         raise Undecodable("no decimal number")
-    return Decimal(content)
+    found = Decimal(content)
+    if found.is_snan():
+        raise Undecodable("a number that raises where it is compared")
+    return found
+
+
+def _range(content: Any) -> range:
+    found = range(*_ints(content, 3))
+    if len(found) > MAX_RANGE:
+        raise Undecodable(f"a range of {len(found)} items")
+    return found
 
 
 def _array(content: Any) -> Any:
@@ -166,7 +178,7 @@ _REVIVERS: dict[str, Callable[[Any], Any]] = {
     "i": _int,
     "b": _bytes,
     "c": _complex,
-    "r": lambda content: range(*_ints(content, 3)),
+    "r": _range,
     "q": lambda content: Fraction(*_short_ints(content)),
     "m": _decimal,
     "u": lambda content: deque(_listed(content)),

@@ -98,7 +98,7 @@ class Worker:
                 wire.frame({"do": "close"}),
             ]
             self.line.send(b"".join(frames), limits.wall_s)
-            load = self.line.rows(load_s or limits.wall_s)
+            load = self.line.rows((load_s or limits.wall_s) + limits.wall_s)  # held back until the first call is done
             rows = self.line.rows(limits.wall_s)
             usage, report = self.line.report()
         (loaded,) = call_results(load, report, limits, decode=False)
