@@ -86,6 +86,8 @@ def _options(command: Command, config: Path | None, flags: Mapping[str, Any]) ->
 
 
 def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
+    from harness.report_text import together
+
     path = Path(options.output) if options.output else _new_path(command, resolved)
     if not (command.resume and (path / "run.json").exists()):
         check_free(path)
@@ -95,8 +97,8 @@ def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
         for skipped in resolved.plan.not_run:
             say(f"Not run: {skipped.benchmark}: {skipped.reason}")
         for benchmark in resolved.plan.benchmarks:
-            for sentence in benchmark.left_out:
-                say(sentence)
+            for sentence in together(benchmark.left_out):
+                say(f"Left out of {benchmark.name}: {sentence}")
         for sentence in of_one_category(resolved):
             say(sentence)
         try:

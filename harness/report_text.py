@@ -92,17 +92,18 @@ def headlines(report: "Report", run: str = "RUN") -> list[Section]:
 
 
 def _headline_table(results: Sequence["Result"], lead: str) -> Table:
-    """With steps and calls where they fit in `WIDTH`."""
-    columns = score_columns([result.scores for result in results], lead)
-    header = ("Benchmark", "Agent", "Headline", *(column.title for column in columns))
-    rows = [
-        (each.benchmark, each.agent, each.headline, *(column.cell(each) for column in columns))
-        for each in (result.scores for result in results)
-    ]
-    means = [{mean.name: mean.mean for mean in result.behaviour} for result in results]
-    more = [(*row, *(number(mean.get(name)) for name in _BEHAVIOUR)) for row, mean in zip(rows, means, strict=True)]
-    wide = Table((*header, *_BEHAVIOUR.values()), more, left=3)
-    return wide if width_of(wide) <= WIDTH else Table(header, rows, left=3)
+    """With as much of how the agents behaved as fits in `WIDTH`."""
+    rows = [result.scores for result in results]
+    named = [Column("Headline", lambda scores: scores.headline)] if any(row.whole for row in rows) else []
+    columns = [*named, *score_columns(rows, lead)]
+    cells = [(row.benchmark, row.agent, *(column.cell(row) for column in columns)) for row in rows]
+    table = Table(("Benchmark", "Agent", *(column.title for column in columns)), cells, left=2 + len(named))
+    for name, title in _BEHAVIOUR.items():
+        means = [next((mean.mean for mean in result.behaviour if mean.name == name), None) for result in results]
+        wider = [(*row, number(mean)) for row, mean in zip(table.rows, means, strict=True)]
+        more = Table((*table.header, title), wider, table.left)
+        table = more if width_of(more) <= WIDTH else table
+    return table
 
 
 def _ranked(report: "Report") -> Iterator["Result"]:
@@ -207,8 +208,8 @@ def _of_part(said: Said) -> str:
     scores = said.scores
     where = f"{scores.benchmark} in {said.run}" if said.run else scores.benchmark
     return (
-        f"{where}: {scores.tasks} of {scores.benchmark_tasks} tasks were planned, so their mean leads. {scores.headline}, the "
-        "official headline, would count 0 for all others; report.json has it."
+        f"{where}: {scores.tasks} of {scores.benchmark_tasks} tasks were planned, so their mean leads. The official "
+        f"headline, {scores.headline}, counts 0 for the others and stands in report.json alone."
     )
 
 

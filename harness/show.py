@@ -49,10 +49,11 @@ def ls(
             _json_array((_summary_dict(summary) for summary in rows), out)
             return 0
         width = _width(out)
-        _print([Line("title", _cut(_HEADINGS, width))], out)
+        columns = _columns(width)
+        _print([Line("title", _line({name: name for name in columns}, columns, width))], out)
         shown = 0
         for summary in rows:
-            _print([Line("plain" if summary.done else "error", _cut(_row(summary), width))], out)
+            _print([Line("plain" if summary.done else "error", _line(_texts(summary), columns, width))], out)
             shown += 1
         _print([Line("dim", f"{shown} of {len(store)} trajectories")], out)
     return 0
@@ -130,26 +131,53 @@ def compact(path: Path, *, drop_damaged: bool = False, json: bool = False, out: 
     return 0
 
 
-_HEADINGS = f"{'id':<12} {'task':<32} {'agent':<24} {'k':>2} {'ended':<22} {'score':>5} {'steps':>5} {'calls':>5} {'seconds':>8}"
+_COLUMNS = {"id": 12, "task": 32, "agent": 24, "k": 2, "ended": 22, "score": 5, "steps": 5, "calls": 5, "seconds": 8}
+"""Columns of `ls` and their cells where there is room."""
+
+_LEFT = {"id", "task", "agent", "ended"}
+
+_GIVE_WAY = (
+    ("id", 8), ("task", 20), ("agent", 14), ("seconds", 0), ("calls", 0), ("ended", 12), ("steps", 0), ("id", 0), ("k", 0),
+    ("agent", 8), ("task", 12),
+)  # fmt: skip
+"""Which column gets narrower first in a narrow terminal, and down to what; 0: it goes. How it ended and the score stay."""
 
 
-def _row(summary: Summary) -> str:
-    how = summary.limit or (f"{summary.boundary}: {summary.failure}" if summary.failure else summary.ended)
-    score = "-" if summary.official is None else f"{summary.official:.2f}"
-    seconds = "-" if summary.wall_s is None else f"{summary.wall_s:.2f}"
-    texts = (
-        f"{safe_line(summary.id[:12]):<12} {_fit(summary.task_id, 32)} {_fit(summary.agent, 24)} {summary.attempt:>2} "
+def _columns(width: int) -> dict[str, int]:
+    """The columns that fit, and their cells."""
+    columns = dict(_COLUMNS)
+    for name, least in _GIVE_WAY:
+        over = sum(columns.values()) + len(columns) - 1 - width
+        if over > 0 and name in columns:
+            columns[name] = max(least, columns[name] - over) if least else 0
+            columns = {each: cells for each, cells in columns.items() if cells}
+    return columns
+
+
+def _line(texts: Mapping[str, str], columns: Mapping[str, int], width: int) -> str:
+    line = " ".join(
+        _fit(texts[name], cells) if name in _LEFT else f"{texts[name]:>{cells}}" for name, cells in columns.items()
     )
-    return texts + f"{_fit(how, 22)} {score:>5} {summary.steps:>5} {summary.calls:>5} {seconds:>8}"
+    return line[:width].rstrip()
+
+
+def _texts(summary: Summary) -> dict[str, str]:
+    return {
+        "id": summary.id[:12],
+        "task": summary.task_id,
+        "agent": summary.agent,
+        "k": str(summary.attempt),
+        "ended": summary.limit or (f"{summary.boundary}: {summary.failure}" if summary.failure else summary.ended),
+        "score": "-" if summary.official is None else f"{summary.official:.2f}",
+        "steps": str(summary.steps),
+        "calls": str(summary.calls),
+        "seconds": "-" if summary.wall_s is None else f"{summary.wall_s:.2f}",
+    }
 
 
 def _fit(text: str, width: int) -> str:
     text = safe_line(text)
     return f"{text:<{width}}" if len(text) <= width else text[: width - 1] + "…"
-
-
-def _cut(text: str, width: int) -> str:
-    return text[:width].rstrip()
 
 
 def _figures(store: Store) -> dict[str, Any]:

@@ -52,6 +52,31 @@ def test_ls_filters_and_stops_at_the_head(run: Path) -> None:
     assert [row.split()[1] for row in rows] == ["task_1", "task_4"]
 
 
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [
+        (132, "id task agent k ended score steps calls seconds"),
+        (100, "id task agent k ended score steps calls seconds"),
+        (80, "id task agent k ended score steps"),
+        (60, "task agent k ended score"),
+        (44, "task agent ended score"),
+    ],
+)
+def test_ls_in_a_narrow_terminal_keeps_how_it_ended_and_the_score(
+    run: Path, monkeypatch: pytest.MonkeyPatch, width: int, headings: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    show.ls(run, out=terminal)
+    heading, *rows, _ = terminal.getvalue().splitlines()
+    assert heading.split() == headings.split()
+    assert max(len(row) for row in (heading, *rows)) <= width
+    at = heading.index("score")
+    assert [row[at : at + 5].strip() for row in rows[:2]] == ["1.00", "0.00"]
+    assert rows[4][heading.index("ended") :].startswith("infrastruct")
+
+
 def test_ls_as_json_is_one_array(run: Path) -> None:
     rows = json.loads(said(show.ls, run, json=True, min_score=0.5))
     assert [row["task_id"] for row in rows] == [f"task_{number}" for number in (0, 2, 6, 8, 10)]
