@@ -11,8 +11,10 @@ JSON object are no such case: the call stands, with its arguments as raw text.
 import ast
 import json
 import re
+import threading
+import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import ValidationError
 
@@ -24,6 +26,10 @@ THINK_START = "<think>"
 _QWEN3_BLOCK = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 _OLMO3_BLOCK = re.compile(r"<function_calls>\s*(.*?)\s*</function_calls>", re.DOTALL)
 _LLAMA3_START = "<|python_tag|>"
+# What may make the parser warn: a stray backslash, and a number run into a keyword or a name that begins as one (`1is`).
+_MAY_WARN = re.compile(r"\\|(?:(?<!\w)\d|(?<=\d)\.)\w*?(?:and|else|for|i[fns]|not|or)")
+_WARNINGS_LOCK = threading.Lock()
+
 _JSON_NAMES = {"true": True, "false": False, "null": None}
 
 
@@ -112,6 +118,15 @@ def parse_llama3(text: str) -> Parsed:
 PROTOCOLS: dict[str, Callable[[str], Parsed]] = {"qwen3": parse_qwen3, "olmo3": parse_olmo3, "llama3": parse_llama3}
 
 
+def parse_quietly(text: str, mode: Literal["eval", "exec"], name: str = "<unknown>") -> Any:
+    """`ast.parse`, whatever the caller does with warnings. `name` stands for the file in messages of errors."""
+    if _MAY_WARN.search(text) is None:
+        return ast.parse(text, name, mode)
+    with _WARNINGS_LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, name, mode)
+
+
 def _collect(text: str, left: str, parts: list[tuple[Callable[[int, Any, str], ToolCall], Any, str]]) -> Parsed:
     try:
         calls = tuple(read(index, part, key) for index, (read, part, key) in enumerate(parts))
@@ -132,7 +147,7 @@ def _from_object(index: int, body: str, key: str) -> ToolCall:
 
 def _python_calls(body: str) -> list[ast.Call]:
     try:
-        nodes = ast.parse(body).body
+        nodes = parse_quietly(body, "exec").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _Unreadable(f"the calls are no Python: {error}") from error
     calls = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]

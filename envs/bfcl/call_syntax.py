@@ -6,16 +6,15 @@ finds those places. Errors are Python's own.
 
 import ast
 import re
-import threading
-import warnings
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from envs.parsing import parse_quietly
 
 DENIED = frozenset({"kill", "exit", "quit", "remove", "unlink", "popen", "Popen", "run"})
 NAME = re.compile(r"\b([a-zA-Z_]\w*)\s*(?=\()")
 """A name before a parenthesis, and the spaces between; also inside string literals, as upstream has it."""
 _CACHED_LENGTH = 1000
-_PARSING = threading.Lock()
 
 
 class UnknownName(NameError):
@@ -64,12 +63,7 @@ def _constants(node: ast.Call) -> tuple[list[Any], dict[str, Any]] | None:
 
 def parse(text: str) -> ast.Expression:
     """What `eval` would compile, with its errors and without its warnings."""
-    text = text.lstrip(" \t")
-    if "\\" not in text:
-        return ast.parse(text, "<string>", "eval")
-    with _PARSING, warnings.catch_warnings():  # a stray backslash warns, which must not depend on the caller's filters
-        warnings.simplefilter("ignore")
-        return ast.parse(text, "<string>", "eval")
+    return parse_quietly(text.lstrip(" \t"), "eval", "<string>")
 
 
 def refuse_denied(text: str) -> None:

@@ -15,14 +15,12 @@ Known differences, all on the side of refusing:
 
 import ast
 import json
-import re
-import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from envs.bfcl.arithmetic import compute
 from envs.bfcl.plain_calls import read_plain
+from envs.parsing import parse_quietly
 
 MAX_TEXT: Final = 100_000
 """Characters of an answer that may hold calls; 32,000 tokens hold about as many. Longer ones are refused unread."""
@@ -37,9 +35,6 @@ _FAULTS: Final = (
     RecursionError,
     MemoryError,
 )
-# These make the parser warn, and a warning may have been made an error: '\d', and numbers run into a keyword (`1if`).
-_MAY_WARN: Final = re.compile(r"\\|[\d.a-fA-FjJlL_](?:and|else|for|i[fns]|or|not)\b")
-_WARNINGS_LOCK: Final = threading.Lock()
 
 
 class DecodeError(ValueError):
@@ -116,20 +111,12 @@ def _decode_python(body: str) -> list[dict[str, Any]]:
     plain = read_plain(source)
     if plain is not None:
         return plain
-    tree = _parse(source)
+    tree = parse_quietly(source, "eval").body
     if isinstance(tree, ast.Call):
         return [_call(tree)]
     if not isinstance(tree, ast.Tuple | ast.List | ast.Set):
         raise ValueError(f"a {type(tree).__name__} is no call or list of calls")
     return [_only_call(item) for item in tree.elts]
-
-
-def _parse(source: str) -> ast.expr:
-    if _MAY_WARN.search(source) is None:
-        return ast.parse(source, mode="eval").body
-    with _WARNINGS_LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source, mode="eval").body
 
 
 def _only_call(node: ast.expr) -> dict[str, Any]:

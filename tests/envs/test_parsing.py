@@ -1,13 +1,24 @@
 """Text protocols of tool calls: what parses, and what stays text with a reason."""
 
+import contextlib
 import json
+import warnings
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.parsing import PROTOCOLS, Parsed, parse_llama3, parse_olmo3, parse_qwen3, split_reasoning, tool_call
+from envs.parsing import (
+    PROTOCOLS,
+    Parsed,
+    parse_llama3,
+    parse_olmo3,
+    parse_quietly,
+    parse_qwen3,
+    split_reasoning,
+    tool_call,
+)
 from trajectories.schema import MAX_NESTING
 
 
@@ -131,3 +142,20 @@ def test_no_text_raises(pieces: list[str]) -> None:
     for parse in PROTOCOLS.values():
         parsed = parse(text)
         assert parsed.calls or parsed.content == text
+
+
+@pytest.mark.parametrize(
+    "text", ["1if x", "9info", "1ist", "0xe_in", "1_0or 2", "1.is", "1.5and", "7insurance=2", "0o7else", "2Jnot"]
+)
+def test_a_number_run_into_a_keyword_warns_nobody(text: str) -> None:
+    with warnings.catch_warnings(record=True) as heard, contextlib.suppress(SyntaxError):
+        warnings.simplefilter("always")
+        parse_quietly(f"f({text})", "eval")
+    assert heard == []
+
+
+def test_a_stray_backslash_in_a_call_warns_nobody() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parsed = parse_olmo3("<function_calls>\nf(a='\\d')\n</function_calls>")
+    assert calls(parsed) == [("f", {"a": "\\d"})]
