@@ -1,5 +1,6 @@
 """What an agent is: conversation in, action out."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -42,6 +43,18 @@ class Closing(Protocol):
     """An agent that holds something (a process, a model, connections) until the run is over."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Waiting(Protocol):
+    """An agent that itself waits for another side, and asks it again."""
+
+    def watch(self, stopping: threading.Event) -> None:
+        """Once the event is set nothing is waited for any longer: what would be sent again is InfrastructureError."""
+
+    def trouble(self) -> str | None:
+        """What it waits on right now; None: nothing worth a word."""
+        ...
 
 
 class Sampling(Record):

@@ -18,6 +18,12 @@ from trajectories.failures import InfrastructureError
 
 T = TypeVar("T")
 
+LOOK_S = 0.2
+"""How often a wait looks whether the run is stopping, seconds."""
+
+TROUBLE = 3
+"""After so many faults or 429 in a row it is worth a word."""
+
 
 class Throttled(Exception):
     """The endpoint said 429. `retry_after_s` is the wait that it asked for, None where it named none."""
@@ -93,6 +99,16 @@ class Limiter:
         self._throttles = 0
         self._faults = 0
         self._bad_in_a_row = 0
+        self._last_fault = ""
+        self._stopping = threading.Event()
+
+    def watch(self, stopping: threading.Event) -> None:
+        """Once the event is set, what failed is not sent again, and nobody waits for the end of a pause."""
+        self._stopping = stopping
+
+    def trouble(self) -> str | None:
+        """The last fault or 429, where there have been several and no answer since; else None."""
+        return self._last_fault if self._bad_in_a_row >= TROUBLE else None
 
     def call(self, send: Callable[[], T]) -> T:
         """What `send` returns, sent again after `Throttled` and `Faltered` until tries or patience end.
@@ -111,7 +127,8 @@ class Limiter:
 
     def _give_up(self, error: Throttled | Faltered, faults: int, spent_s: float) -> None:
         wait_s = error.retry_after_s or 0.0
-        if faults < self.pace.tries and spent_s + wait_s < self.pace.patience_s:
+        stopping = self._stopping.is_set()
+        if not stopping and faults < self.pace.tries and spent_s + wait_s < self.pace.patience_s:
             return
         raise InfrastructureError(
             f"{error} (given up after {spent_s:.0f} s)", retry_after_s=error.retry_after_s
@@ -128,12 +145,17 @@ class Limiter:
         self.release(ticket)
 
     def acquire(self) -> _Ticket:
-        """A slot, once there is one and no pause. Each is given back with `release`; `call` does both."""
+        """A slot, once there is one and no pause. Each is given back with `release`; `call` does both.
+
+        InfrastructureError in a pause while the run is stopping.
+        """
         with self._changed:
             while True:
                 pause_s = self._open_at - self._clock.now()
                 if pause_s > 0:
-                    self._clock.wait(self._changed, pause_s)
+                    if self._stopping.is_set():
+                        raise InfrastructureError(f"{self._last_fault} (not sent again: the run is stopping)")
+                    self._clock.wait(self._changed, min(pause_s, LOOK_S))
                 elif self.in_flight < int(self.limit):
                     break
                 else:
@@ -145,6 +167,8 @@ class Limiter:
         """Give a slot back and learn from how the request ended."""
         with self._changed:
             self.in_flight -= 1
+            if isinstance(error, Throttled | Faltered):
+                self._last_fault = str(error)
             if error is None:
                 self._succeeded(ticket)
             elif isinstance(error, Throttled):

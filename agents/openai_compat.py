@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LONGEST_BODY = 64 * 2**20
 """Bytes of an answer beyond which a server is taken for broken."""
 
-CONNECT_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 10.0
 
 UNREACHED = 3
 """After so many failed connections, and none that succeeded, an address is taken for wrong."""
@@ -68,6 +68,12 @@ class OpenAICompatible:
         if tools and self._checked.acquire(blocking=False):
             self._check_tools(request, answer.action)
         return answer.action
+
+    def watch(self, stopping: threading.Event) -> None:
+        self._limiter.watch(stopping)
+
+    def trouble(self) -> str | None:
+        return self._limiter.trouble()
 
     def close(self) -> None:
         self._client.close()

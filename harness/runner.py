@@ -12,10 +12,11 @@ episode is given up (`harness/episode.py`) and its thread is left behind; more t
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from agents.base import Agent
+from agents.base import Agent, Waiting
 from envs.base import HarnessEnv
 from harness.episode import after, play
 from harness.interrupts import Interrupts
@@ -27,6 +28,12 @@ from trajectories.store import Store
 
 MOST_HUNG = 64
 """Threads of given-up episodes that a run bears."""
+
+LOOK_S = 1.0
+"""How long nothing may be heard of any episode before the agents are asked what they wait on, seconds."""
+
+REPEAT_S = 30.0
+"""Seconds between two sentences about that."""
 
 BREAKER = 10
 """Tries in a row that the infrastructure broke, after which the run stops: nothing gets through. At least two a thread."""
@@ -83,6 +90,8 @@ class Runner:
         self._broken_in_a_row = 0
         self._nothing_gets_through = ""
         self._unmetered: set[str] = set()
+        self._waiting: dict[int, Waiting] = {}
+        self._say_again_at = 0.0
 
     def run(self) -> None:
         """Play until nothing is left or something ends the run.
@@ -105,7 +114,11 @@ class Runner:
     def _listen(self) -> BaseException | None:
         """Show what workers say until one of them ends; its error, if one ended it."""
         while True:
-            heard = self._heard.get()
+            try:
+                heard = self._heard.get(timeout=LOOK_S)
+            except queue.Empty:
+                self._say_what_it_waits_on()
+                continue
             if isinstance(heard, _Ended):
                 if heard.error is not None:
                     self._stopping.set()
@@ -114,6 +127,13 @@ class Runner:
                 self._progress.note(heard)
             else:
                 self._progress.add(heard)
+
+    def _say_what_it_waits_on(self) -> None:
+        if time.monotonic() < self._say_again_at or self._stopping.is_set():
+            return
+        for trouble in filter(None, [agent.trouble() for agent in list(self._waiting.values())]):
+            self._progress.note(f"Waiting, and asking again: {trouble}.")
+            self._say_again_at = time.monotonic() + REPEAT_S
 
     def _work(self) -> None:
         error: BaseException | None = None
@@ -134,7 +154,11 @@ class Runner:
             if self._stopping.is_set():
                 return None
             self._check_hung()
-            return next(self._jobs, None)
+            job = next(self._jobs, None)
+            if job is not None and id(job.agent) not in self._waiting and isinstance(job.agent, Waiting):
+                job.agent.watch(self._stopping)
+                self._waiting[id(job.agent)] = job.agent
+            return job
 
     def _play(self, job: Job) -> Trajectory:
         tries, trajectory = 0, job.before

@@ -1,6 +1,7 @@
 """The limiter grows, halves, pauses and comes back, by a clock that the test holds."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -105,6 +106,47 @@ def test_a_server_that_asks_for_no_wait_is_not_hammered(limiter: Limiter, clock:
     started = clock.now()
     limiter.call(answers(Throttled("slow", 0.0), Throttled("slow", 0.0), "ok"))
     assert clock.now() - started == 1 + 2
+
+
+def test_once_the_run_stops_nothing_is_sent_again_and_no_pause_is_waited_for(
+    limiter: Limiter, clock: HandClock
+) -> None:
+    stopping = threading.Event()
+    limiter.watch(stopping)
+
+    def failing() -> str:
+        stopping.set()
+        raise Faltered("It failed (500)")
+
+    with pytest.raises(InfrastructureError, match="given up after 0 s"):
+        limiter.call(failing)
+    started = clock.now()
+    with pytest.raises(InfrastructureError, match=r"It failed \(500\) \(not sent again: the run is stopping\)"):
+        limiter.call(lambda: "never asked")
+    assert clock.now() == started
+    stopping.clear()
+    assert limiter.call(lambda: "ok") == "ok"
+
+
+def test_a_pause_ends_within_moments_of_a_stop() -> None:
+    limiter, stopping = Limiter(PACE), threading.Event()
+    limiter.watch(stopping)
+    burst(limiter, [Faltered("It failed", 30.0)])
+    threading.Timer(0.1, stopping.set).start()
+    started = time.monotonic()
+    with pytest.raises(InfrastructureError, match="the run is stopping"):
+        limiter.acquire()
+    assert time.monotonic() - started < 5
+
+
+def test_trouble_is_several_faults_without_an_answer(limiter: Limiter) -> None:
+    for _ in range(2):
+        burst(limiter, [Faltered("It failed")])
+    assert limiter.trouble() is None
+    burst(limiter, [Faltered("It failed again")])
+    assert limiter.trouble() == "It failed again"
+    limiter.call(lambda: "ok")
+    assert limiter.trouble() is None
 
 
 def test_after_a_429_it_rests_and_then_grows_by_one_a_round(limiter: Limiter, clock: HandClock) -> None:

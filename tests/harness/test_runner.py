@@ -230,6 +230,34 @@ def test_hanging_agents_are_left_behind_up_to_a_number_and_then_end_the_run(
         time.sleep(0.01)
 
 
+def test_what_an_agent_waits_on_is_said_and_a_stop_reaches_it(
+    played: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "LOOK_S", 0.05)
+
+    class Patient(toyagents.Adder):
+        def __init__(self) -> None:
+            self.stopping = threading.Event()
+
+        def watch(self, stopping: threading.Event) -> None:
+            self.stopping = stopping
+
+        def trouble(self) -> str | None:
+            return "The endpoint failed (500)"
+
+        def act(self, history: Any, tools: Any, *, seed: int) -> Action:
+            assert self.stopping.wait(20)
+            raise InfrastructureError("The endpoint failed (500)")
+
+    run = played(Patient(), 3)
+    threading.Timer(0.5, run.runner._stopping.set).start()
+    started = time.monotonic()
+    run.runner.run()
+    assert time.monotonic() - started < 10
+    assert run.said.getvalue().count("Waiting, and asking again: The endpoint failed (500).\n") == 1
+    assert run.tally.owed == 2
+
+
 def test_a_run_outside_the_main_thread_works_without_signals(played: Callable[..., Played]) -> None:
     run = played(Oracle(), 5)
     thread = threading.Thread(target=run.runner.run)
