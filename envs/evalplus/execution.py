@@ -5,12 +5,13 @@ then 2 s more. Every set has a process of its own. Known difference: a process m
 the reference of Mbpp/599 alone takes almost a minute on a slow machine.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from envs import judging
-from envs.evalplus.preludes import GUARD, ITEMS, MEASURE
-from envs.evalplus.problems import Problem, TestSet
+from envs.evalplus.preludes import EACH, GUARD, ITEMS, MEASURE
+from envs.evalplus.problems import TEST_SETS, Problem, TestSet
 from envs.evalplus.references import References, measured
 from envs.sandbox.limits import Limits
 from envs.sandbox.results import CallResult, Status
@@ -25,8 +26,9 @@ MEMORY_MIB = 4096
 OUTPUT_BYTES = 1 << 20
 LARGEST_OUTPUT = 1 << 27
 HASTE_S = 0.5
-"""In one exchange for all tests no call may take longer than this, or its share of the process' time: where one does, the tests are
-run again in small batches, with the real limits. So the whole stays within bounds without a look at each call."""
+"""Tests are first run in ways that are cheap and hasty: all by one call that may take little more than this, then all in one exchange, where
+no call may take longer than this or its share of the process' time. Where that does not settle it they are run again in small
+batches, with the real limits. So the whole stays within bounds without a look at each call."""
 BATCH_S = 60.0
 BATCH_BYTES = 1 << 24
 
@@ -38,6 +40,8 @@ class Run(NamedTuple):
 
     load: CallResult
     results: Sequence[CallResult]
+    settled: bool = False
+    """Whether all results were the expected ones byte for byte; then they are left out."""
 
 
 def limits_s(references: References) -> list[float]:
@@ -53,18 +57,59 @@ def process_s(references: References) -> float:
 
 def run(problem: Problem, tests: TestSet, source: str, references: References, passes: Passes, *, guard: bool) -> Run:
     """Run the tests in one process; `passes` tells what ends it early. SandboxError where the jail breaks."""
-    limits = limits_s(references)
-    code = Code(source, prelude=_prelude(problem, references, guard=guard))
-    stop = problem.comparison != "something"  # there a result of any type will do
-    total = process_s(references)
-    requests = list(_requests(problem, tests, references))
-    sizes = [references[index].size for index in range(len(references))]
-    if set(limits) == {LEAST_S} and sum(sizes) <= BATCH_BYTES:
-        hasty = min(LEAST_S, max(HASTE_S, total / len(limits)))
-        found = _at_once(code, requests, hasty, total, sizes, stop=stop)
-        if hasty == LEAST_S or not _too_hasty(found, passes):
+    work = _Work(problem, tests, source, references, guard)
+    late = False
+    if work.quick:
+        (found,) = _jointly([work])
+        if isinstance(found, Run):
             return found
-    return _in_batches(code, requests, limits, total, sizes, passes, stop=stop)
+        late = found is Status.TIME_LIMIT
+    if work.uniform and not late:
+        found = _at_once(work)
+        if work.hasty_s == LEAST_S or not _too_hasty(found, passes):
+            return found
+    return _in_batches(work, passes)
+
+
+def run_both(problem: Problem, source: str, references: Mapping[TestSet, References]) -> tuple[Run, Run | None] | None:
+    """Run both sets in one process, with the guard: the base tests, and the extra ones too if all base results were the expected ones.
+
+    The first is what a process of its own would have given; the second tells nothing where it fails, since the base tests came
+    before. None: this is no way to run them.
+    """
+    works = [
+        _Work(problem, tests, source, references[tests], guard=True) for tests in TEST_SETS if len(references[tests])
+    ]
+    if len(works) < len(TEST_SETS) or not all(work.quick for work in works):
+        return None
+    base, plus = _jointly(works)
+    if not isinstance(base, Run):
+        return None
+    return base, plus if base.settled and isinstance(plus, Run) and plus.settled else None
+
+
+class _Work:
+    """A solution and its tests, with the limits that hold for them."""
+
+    def __init__(self, problem: Problem, tests: TestSet, source: str, references: References, guard: bool) -> None:
+        self.problem, self.source, self.references = problem, source, references
+        self.tests: TestSet = tests
+        self.guard = guard
+        self.limits = limits_s(references)
+        self.total_s = process_s(references)
+        self.sizes = [references[index].size for index in range(len(references))]
+        self.stop = problem.comparison != "something"  # there a result of any type will do
+        self.uniform = set(self.limits) == {LEAST_S} and sum(self.sizes) <= BATCH_BYTES
+        self.hasty_s = min(LEAST_S, max(HASTE_S, self.total_s / len(self.limits)))
+        own = sum(references[index].seconds for index in range(len(references)))
+        self.joint_s = min(LEAST_S, HASTE_S + FACTOR * own)
+        self.quick = self.uniform and self.stop and self.joint_s < LEAST_S and not _any_huge(references)
+
+    def code(self, prelude: str = "") -> Code:
+        return Code(self.source, prelude=_prelude(self.problem, self.references, guard=self.guard) + prelude)
+
+    def requests(self) -> list[Request]:
+        return list(_requests(self.problem, self.tests, self.references))
 
 
 def run_nothing(problem: Problem, source: str, *, guard: bool) -> Run:
@@ -102,12 +147,63 @@ def _limits(wall_s: float, cpu_s: float, largest: int) -> Limits:
     )
 
 
-def _at_once(
-    code: Code, requests: Sequence[Request], wall_s: float, total: float, sizes: Sequence[int], *, stop: bool
-) -> Run:
+def _jointly(works: Sequence[_Work]) -> list[Run | Status]:
+    """All calls of each set made by one; the status in which that gave no result, which the other ways then look into.
+
+    Where all of them together were in time, each was. All sets are run in one process, in order.
+    """
+    limits = _limits(
+        max(work.joint_s for work in works), max(work.total_s for work in works), max(sum(work.sizes) for work in works)
+    )
+    requests = [work.problem.joint_requests[work.tests] for work in works]
+    with judging.lease() as worker:
+        called = worker.call_all(works[0].code(EACH), requests, limits, load_s=works[0].total_s, decode=False)
+    if called.load.status is not Status.OK:
+        return [Run(called.load, [])] * len(works)
+    return [_joint_run(work, called.load, result) for work, result in zip(works, called.results, strict=True)]
+
+
+def _joint_run(work: _Work, load: CallResult, result: CallResult) -> Run | Status:
+    if result.status is Status.OK and result.body == work.references.joint:
+        return Run(load, [], settled=True)
+    results = _parted(result.body, len(work.sizes)) if result.status is Status.OK else None
+    return result.status if results is None else Run(load, results)
+
+
+def _parted(body: bytes, count: int) -> list[CallResult] | None:
+    """The results that one call gave for all; None for what it can't have given."""
+    try:
+        parts, raised = _parts(body.decode())
+    except (ValueError, IndexError, RecursionError):
+        return None
+    results = [CallResult(Status.OK, None, "", 0.0, part.encode()) for part in parts]
+    if isinstance(raised, str) and len(parts) < count:
+        return [*results, CallResult(Status.ERROR, None, raised, 0.0, b"", (raised, "", ""))]
+    return results if raised is None and len(parts) == count else None
+
+
+_DECODER = json.JSONDecoder()
+
+
+def _parts(text: str) -> tuple[list[str], Any]:
+    """The items of the first list in `[[...], x]` as they are written, and x. ValueError or IndexError for another form."""
+    parts: list[str] = []
+    position = 2
+    if not text.startswith("[["):
+        raise ValueError("no list of results")
+    while text[position] != "]":
+        _, end = _DECODER.raw_decode(text, position)
+        parts.append(text[position:end])
+        position = end + (text[end] == ",")
+    return parts, json.loads(text[position + 2 : -1])
+
+
+def _at_once(work: _Work) -> Run:
+    """Call by call in one exchange, none of which may take longer than its share."""
+    limits = _limits(work.hasty_s, work.total_s, max(work.sizes))
     with judging.lease() as worker:
         called = worker.call_all(
-            code, requests, _limits(wall_s, total, max(sizes)), load_s=total, stop=stop, decode=False
+            work.code(), work.requests(), limits, load_s=work.total_s, stop=work.stop, decode=False
         )
     return Run(called.load, called.results)
 
@@ -118,23 +214,18 @@ def _too_hasty(found: Run, passes: Passes) -> bool:
     return late is not None and all(passes(index, result) for index, result in enumerate(found.results[:late]))
 
 
-def _in_batches(
-    code: Code,
-    requests: Sequence[Request],
-    limits: Sequence[float],
-    total: float,
-    sizes: Sequence[int],
-    passes: Passes,
-    *,
-    stop: bool,
-) -> Run:
+def _in_batches(work: _Work, passes: Passes) -> Run:
+    """Call by call with the real limits, a few at a time."""
+    limits = _limits(LEAST_S, work.total_s, max(work.sizes))
+    requests = work.requests()
     results: list[CallResult] = []
-    with judging.lease() as worker, worker.open_calls(code, _limits(LEAST_S, total, max(sizes)), load_s=total) as calls:
-        left = total - calls.load.wall_s
-        for batch in _batches(limits, sizes) if calls.load.status is Status.OK else ():
+    with judging.lease() as worker, worker.open_calls(work.code(), limits, load_s=work.total_s) as calls:
+        left = work.total_s - calls.load.wall_s
+        for batch in _batches(work.limits, work.sizes) if calls.load.status is Status.OK else ():
             if left <= 0:
                 break
-            found = calls.run([requests[index] for index in batch], wall_s=limits[batch.start], stop=stop, decode=False)
+            wall_s = work.limits[batch.start]
+            found = calls.run([requests[index] for index in batch], wall_s=wall_s, stop=work.stop, decode=False)
             results += found
             left -= sum(result.wall_s for result in found)
             if not all(passes(index, result) for index, result in zip(batch, found, strict=True)):

@@ -6,7 +6,8 @@ a result or runs out of its whole time is a `timeout`), the guard, and the rules
 the guarded solution raised or ended is run again without, and `timeout` means time.
 
 Known differences of `official`: code that swallows upstream's alarm comes to the same `fail` here, 256 KiB is the longest source, and
-what does not load for the base tests is not loaded again for the extra ones.
+what does not load for the base tests is not loaded again for the extra ones. Both sets are first run in one process, and where all of
+both passes that is the verdict; the extra tests have a process of their own, as upstream, where it does not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,10 +85,11 @@ def _outcomes(problem: Problem, solution: Any, graders: Sequence[str]) -> dict[s
         failed = Outcome(FAIL, None, f"no text but {type(solution).__name__}")
         return {grader: dict.fromkeys(TEST_SETS, failed) for grader in graders}
     refs = references.of(problem)
+    both = execution.run_both(problem, solution, refs) or (None, None)
     pairs: dict[TestSet, dict[str, Outcome]] = {}
-    for tests in TEST_SETS:
+    for tests, guarded in zip(TEST_SETS, both, strict=True):
         unloaded = next((pair for pair in pairs.values() if all(outcome.loading for outcome in pair.values())), None)
-        pairs[tests] = unloaded or _judged(problem, tests, solution, refs[tests], strict="strict" in graders)
+        pairs[tests] = unloaded or _judged(problem, tests, solution, refs[tests], guarded, strict="strict" in graders)
     return {grader: {tests: pairs[tests][grader] for tests in TEST_SETS} for grader in graders}
 
 
@@ -106,8 +108,10 @@ def _failure(outcome: Outcome) -> dict[str, Any]:
     return {"test": outcome.test, "why": outcome.why}
 
 
-def _judged(problem: Problem, tests: TestSet, solution: str, refs: References, *, strict: bool) -> dict[str, Outcome]:
-    """The outcome of one set of tests by `official`, and by `strict` where that is asked for."""
+def _judged(
+    problem: Problem, tests: TestSet, solution: str, refs: References, guarded: Run | None, *, strict: bool
+) -> dict[str, Outcome]:
+    """The outcome of one set of tests by `official`, and by `strict` where that is asked for. `guarded`: it has been run already."""
     official_rules, strict_rules = Official(problem, tests, refs), Strict(problem, tests, refs)
     if not len(refs):
         guarded = execution.run_nothing(problem, solution, guard=True)
@@ -117,7 +121,7 @@ def _judged(problem: Problem, tests: TestSet, solution: str, refs: References, *
             if strict
             else {}
         )
-    guarded = execution.run(problem, tests, solution, refs, official_rules.passes, guard=True)
+    guarded = guarded or execution.run(problem, tests, solution, refs, official_rules.passes, guard=True)
     found = {"official": _outcome(guarded, refs, official_rules, official=True)}
     if strict:
         found["strict"] = _strict_outcome(problem, tests, solution, refs, strict_rules, guarded)
@@ -146,13 +150,15 @@ def _outcome(run: Run, refs: References, rules: Official | Strict, *, official: 
     if run.load.status is not Status.OK:
         failed = _of_failure(run.load, None, official=official, loading=True)
         return failed._replace(for_good=run.load.status is Status.TIME_LIMIT, loading=True)
+    if run.settled:
+        return Outcome(PASS)
     left = execution.process_s(refs) - run.load.wall_s
     values_only = True
     for index in range(len(refs)):
         result = run.results[index] if index < len(run.results) else None
         left -= result.wall_s if result else 0.0
         if left < 0 or result is None:
-            return Outcome(TIMEOUT, index, "time limit of the whole", values_only)
+            return Outcome(TIMEOUT, index, "time limit of the whole", for_good=values_only and left < 0)
         if not rules.passes(index, result):
             if result.status is Status.OK:
                 return Outcome(FAIL, index, "wrong result", values_only)
@@ -163,11 +169,12 @@ def _outcome(run: Run, refs: References, rules: Official | Strict, *, official: 
 
 
 def _of_failure(result: CallResult, test: int | None, *, official: bool, loading: bool = False) -> Outcome:
-    why = result.raised[0] if result.raised else result.status.value
+    exited = result.text.startswith("SystemExit")
+    why = result.raised[0] if result.raised else "SystemExit" if exited else result.status.value
     late = result.status is Status.TIME_LIMIT
     if official:
         in_call = late and not loading and result.text == "OverTime"
-        vanished = result.status in _VANISHED and not result.raised and not result.text.startswith("SystemExit")
+        vanished = result.status in _VANISHED and not result.raised and not exited
         return Outcome(TIMEOUT if vanished and not in_call else FAIL, test, why)
     return Outcome(TIMEOUT if late else FAIL, test, why)
 

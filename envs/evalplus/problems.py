@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from envs import data
 from envs.evalplus import source
-from envs.evalplus.preludes import ITEMS_NAME
+from envs.evalplus.preludes import EACH_NAME, ITEMS_NAME
 from envs.evalplus.restore import restored
 from envs.sandbox.worker import Request, request
 from trajectories.failures import InputError
@@ -96,8 +96,17 @@ class Problem:
     @cached_property
     def requests(self) -> Mapping[TestSet, list[Request]]:
         """The calls of all tests as they go into a jail; where sets are compared, by the function of `preludes.ITEMS`."""
-        called = (ITEMS_NAME, self.entry_point) if self.comparison == "sets" else (self.entry_point,)
-        return {tests: [request(*called, *arguments) for arguments in self.inputs(tests)] for tests in TEST_SETS}
+        name, *first = self._called
+        return {tests: [request(name, *first, *arguments) for arguments in self.inputs(tests)] for tests in TEST_SETS}
+
+    @cached_property
+    def joint_requests(self) -> Mapping[TestSet, Request]:
+        """All calls of a set as one, by the function of `preludes.EACH`."""
+        return {tests: request(EACH_NAME, self._called, self.inputs(tests)) for tests in TEST_SETS}
+
+    @property
+    def _called(self) -> list[str]:
+        return [ITEMS_NAME, self.entry_point] if self.comparison == "sets" else [self.entry_point]
 
 
 class Loaded(NamedTuple):

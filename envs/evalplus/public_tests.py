@@ -56,7 +56,14 @@ def _evaluated(code: str, expressions: Sequence[str]) -> list[CallResult]:
 def _result(problem: Problem, example: Example, got: CallResult, expected: CallResult) -> PublicTest:
     right = got.status is Status.OK and equal(got.value, expected.value, problem.atol)
     error = "" if got.status is Status.OK else got.text or got.status.value
-    return PublicTest(right, example.call, repr(expected.value), repr(got.value), error)
+    return PublicTest(right, example.call, _shown(expected.value), _shown(got.value), error)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python prints no int of so many digits
+        return "a number of very many digits"
 
 
 def _docstring(prompt: str) -> str:

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -65,6 +65,13 @@ class References:
         if row.body:
             return body == row.body
         return len(body) == row.size and hashlib.sha256(body).hexdigest() == row.sha256
+
+    @cached_property
+    def joint(self) -> bytes:
+        """All expected results as the one call gives them that makes all calls; empty where that can't be compared by bytes."""
+        body = b"[[" + b",".join(row.body for row in self._rows) + b"],null]"
+        comparable = all(row.body for row in self._rows) and b"NaN" not in body and self._problem.comparison == "value"
+        return body if comparable else b""
 
     def value(self, index: int) -> Any:
         """The expected value, freshly made."""

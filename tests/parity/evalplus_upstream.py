@@ -1,9 +1,9 @@
 """Upstream's own evaluation and sanitiser, run by the interpreter of `build_evalplus.py`: a JSON request on stdin, a JSON answer on stdout.
 
 {"do": "sanitize", "texts": [[text, entry point], ...]} -> [[largest block, sanitised], ...]
-{"do": "check", "data": path, "rows": [[task id, solution], ...], "held": [task id, ...], "least_s": 4.0} ->
-    {"verdicts": [[base, plus], ...], "cpu_s", "wall_s", "rss_mib"}: the expected outputs of `held` are in the memory of the process, as
-    those of the whole data set are upstream.
+{"do": "check", "data": [path, ...], "rows": [[task id, solution], ...], "held": [[task id, ...], ...], "least_s": 4.0} -> for each list in
+    `held` {"verdicts": [[base, plus], ...], "cpu_s", "wall_s", "rss_mib"}, while the process holds the expected outputs of the tasks of that
+    list, of those before it, and of the rows (upstream holds those of the whole data set).
 """
 
 import gzip
@@ -33,11 +33,8 @@ def sanitize(request: dict) -> list:
     return [[code_extract(text), sanitize(text, entry)] for text, entry in request["texts"]]
 
 
-def check(request: dict) -> dict:
+def check(request: dict) -> list:
     from evalplus.data.mbpp import mbpp_deserialize_inputs
-    from evalplus.eval._special_oracle import MBPP_OUTPUT_NOT_NONE_TASKS
-    from evalplus.evaluate import check_correctness
-    from evalplus.gen.util import trusted_exec
 
     problems = {}
     for path in request["data"]:
@@ -47,37 +44,49 @@ def check(request: dict) -> dict:
                 for key in ("base_input", "plus_input"):
                     problem[key] = mbpp_deserialize_inputs(problem["task_id"], problem[key])
             problems[problem["task_id"]] = problem
-    expected = {}
-    for task_id in dict.fromkeys([*request["held"], *(task_id for task_id, _ in request["rows"])]):
-        problem = problems[task_id]
-        oracle = expected[task_id] = {}
-        for tests in ("base", "plus"):
-            oracle[tests], oracle[f"{tests}_time"] = trusted_exec(
-                problem["prompt"] + problem["canonical_solution"],
-                problem[f"{tests}_input"],
-                problem["entry_point"],
-                record_time=True,
-                output_not_none=problem["entry_point"] in MBPP_OUTPUT_NOT_NONE_TASKS,
-            )
+    expected, answers = {}, []
+    for held in request["held"]:
+        for task_id in dict.fromkeys([*held, *(task_id for task_id, _ in request["rows"])]):
+            if task_id not in expected:
+                expected[task_id] = oracle(problems[task_id])
+        answers.append(judge(request["rows"], problems, expected, request["least_s"]))
+    return answers
+
+
+def oracle(problem: dict) -> dict:
+    from evalplus.eval._special_oracle import MBPP_OUTPUT_NOT_NONE_TASKS
+    from evalplus.gen.util import trusted_exec
+
+    found = {}
+    for tests in ("base", "plus"):
+        found[tests], found[f"{tests}_time"] = trusted_exec(
+            problem["prompt"] + problem["canonical_solution"],
+            problem[f"{tests}_input"],
+            problem["entry_point"],
+            record_time=True,
+            output_not_none=problem["entry_point"] in MBPP_OUTPUT_NOT_NONE_TASKS,
+        )
+    return found
+
+
+def judge(rows: list, problems: dict, expected: dict, least_s: float) -> dict:
+    from evalplus.evaluate import check_correctness
+
     before, started = spent(), time.monotonic()
     verdicts = []
-    for task_id, solution in request["rows"]:
+    for task_id, solution in rows:
         dataset = "mbpp" if task_id.startswith("Mbpp/") else "humaneval"
+        problem = problems[task_id]
         found = check_correctness(
-            dataset,
-            0,
-            problems[task_id],
-            solution,
-            expected[task_id],
-            fast_check=True,
-            min_time_limit=request["least_s"],
+            dataset, 0, problem, solution, expected[task_id], fast_check=True, min_time_limit=least_s
         )
         verdicts.append([found["base"][0], found["plus"][0]])
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {
         "verdicts": verdicts,
         "cpu_s": spent() - before,
         "wall_s": time.monotonic() - started,
-        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "rss_mib": pages * resource.getpagesize() / (1 << 20),
     }
 
 

@@ -124,7 +124,9 @@ def test_upstream_itself_passes_what_is_recorded_as_failed_and_passes_here(
     files = [
         str(shared_data / "evalplus" / name) for name in ("HumanEvalPlus-v0.1.10.jsonl.gz", "MbppPlus-v0.2.0.jsonl.gz")
     ]
-    answer = ask(do="check", data=files, held=[], least_s=4.0, rows=[[row.problem.id, row.solution] for row in rows])
+    (answer,) = ask(
+        do="check", data=files, held=[[]], least_s=4.0, rows=[[row.problem.id, row.solution] for row in rows]
+    )
     assert answer["verdicts"] == [["pass", "pass"]] * len(rows)
     for row in rows:
         assert grading.verdicts(row.problem, row.solution, "data")["official"].detail == {
