@@ -364,6 +364,16 @@ def unparsable(trajectory: Trajectory) -> float | None:
     return _strict_kind(trajectory, "unparsable")
 
 
+def base_tests_passed(trajectory: Trajectory) -> float | None:
+    """1 if the original tests of an EvalPlus task pass by the official grader, whatever the extra ones do, else 0. None elsewhere.
+
+    Its mean is EvalPlus' pass@1 on the base tests; the score is that on all.
+    """
+    verdict = trajectory.verdicts.get("official")
+    found = verdict.detail.get("base") if verdict else None
+    return None if found is None else float(found == "pass")
+
+
 # What it cost
 
 
@@ -433,6 +443,7 @@ _UNITS = {
     no_call_turns_kept: "share of turns",
     abstained: "share of episodes",
     unparsable: "share of episodes",
+    base_tests_passed: "share of episodes",
     prompt_tokens: "tokens/episode",
     completion_tokens: "tokens/episode",
     cost_usd: "US dollars/episode",

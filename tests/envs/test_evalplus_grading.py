@@ -10,10 +10,10 @@ import pytest
 from envs import judging
 from envs.code_episodes import HandedIn
 from envs.evalplus import execution, grading, references
-from envs.evalplus.problems import Problem, find
+from envs.evalplus.problems import Problem, find, task_of
 from envs.sandbox.wire import Connection
 from trajectories.failures import SandboxError
-from trajectories.schema import Verdict
+from trajectories.schema import EpisodeKey, Trajectory, Verdict
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -277,3 +277,14 @@ def test_verdicts_can_be_stored_and_are_the_same_each_time() -> None:
     solution = "def f(x):\n    raise KeyError(object())\n"
     texts = {json.dumps(graded(DOUBLE, solution)["strict"].model_dump(), sort_keys=True) for _ in range(3)}
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize(("solution", "expected"), [("2 * abs(x)", 1.0), ("2 * x", 1.0), ("x", 0.0)])
+def test_the_base_score_is_a_metric_beside_the_score(solution: str, expected: float) -> None:
+    from evaluators.behaviour import METRICS
+
+    metric = next(metric for metric in METRICS if metric.name == "base_tests_passed")
+    key = EpisodeKey(task=task_of(find("Mbpp/90000").problem, "sample"), env_version="1", env_settings={}, agent="a", agent_config={}, seed=0, attempt=0)  # fmt: skip
+    verdicts = graded(DOUBLE, f"def f(x):\n    return {solution}\n")
+    assert metric.measure(Trajectory(id="0", key=key, ended="terminated", verdicts=verdicts)) == expected
+    assert metric.measure(Trajectory(id="0", key=key, ended="terminated")) is None
