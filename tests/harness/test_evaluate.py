@@ -1,7 +1,10 @@
 """`harness eval` and `collect` as a user sees them: plans, resuming, owed episodes, exit codes."""
 
 import json
+import re
 import shlex
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,8 @@ import pytest
 from toybench import task_of
 from toyrun import contents
 
+from harness import identity
+from harness.identity import harness_commit
 from harness.run_dir import RunDir
 from trajectories.schema import Task
 
@@ -25,6 +30,78 @@ def test_an_eval_prints_its_table_on_stdout_and_stores_every_episode(cli: Cli) -
     assert "100.00" in ran.out
     assert "Run: run" in ran.err
     assert len(contents(Path("run"))) == 8
+
+
+def test_an_eval_ends_with_where_its_report_is_and_the_run_says_when_and_by_which_code(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _now()
+    monkeypatch.setattr("harness.evaluate.harness_commit", lambda: "0123456789ab")
+    ran = cli(*ORACLE, "-o", "my run")
+    assert ran.err.splitlines()[-1] == "Report: my run/report.md"
+    record = RunDir.open(Path("my run")).record
+    assert record.commit == "0123456789ab"
+    assert before <= record.started <= _now()
+    monkeypatch.setattr("harness.evaluate.harness_commit", lambda: "another")
+    assert cli(*ORACLE, "-o", "my run", "--resume", "-k", "2").code == 0
+    resumed = RunDir.open(Path("my run")).record
+    assert (resumed.started, resumed.commit, resumed.plan.attempts) == (record.started, record.commit, 2)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def test_a_commit_is_named_where_there_is_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(identity, "__file__", str(tmp_path / "harness" / "identity.py"))
+    assert harness_commit() is None
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(tmp_path))
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
+        subprocess.run([*git, *words], check=True)
+    commit = harness_commit()
+    assert commit
+    assert re.fullmatch("[0-9a-f]{12}", commit)
+    (tmp_path / "file").write_text("1")
+    subprocess.run([*git, "add", "file"], check=True)
+    assert harness_commit() == f"{commit}+"
+
+
+def test_scores_of_several_agents_are_not_mixed_while_a_run_goes(cli: Cli) -> None:
+    alone, several = cli(*ORACLE, "-o", "alone"), cli(*ORACLE, "-a", "scripted:nop", "-o", "several")
+    assert "8/8 episodes, mean score 1.000, " in alone.err
+    assert "16/16 episodes, " in several.err
+    assert "score" not in several.err
+
+
+def test_sample_tasks_that_need_pulled_data_are_left_out_and_said_to_be(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A headline that counts 0 for them would be 66.67 for an agent that plays all the others right."""
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    bfcl = ("eval", "-b", "bfcl-v3", "-a", "scripted:oracle", "--split", "sample")
+    ran = cli(*bfcl, "-o", "run")
+    multi = "multi_turn_base, multi_turn_miss_func, multi_turn_miss_param, multi_turn_long_context"
+    assert f"Left out of bfcl-v3: {multi}. No simulators" in ran.out
+    assert f"Left out of bfcl-v3: {multi}. No simulators" in ran.err
+    assert f"Left out of bfcl-v3: {multi}. No simulators" in Path("run/report.md").read_text()
+    assert "12 of 17 tasks were planned" in ran.out
+    assert "100.00" in ran.out
+    assert "66.67" not in ran.out + Path("run/report.md").read_text().split("## bfcl-v3")[0]
+    plan = json.loads(Path("run/report.json").read_text())["plan"]["benchmarks"][0]
+    assert (len(plan["left_out"]), plan["split_tasks"]) == (4, 12)
+    other = cli(*bfcl, "--category", "simple", "-o", "other")
+    assert "Left out" not in other.out + other.err
+
+
+def test_a_model_too_slow_for_its_time_limit_scores_nothing_and_the_table_says_why(cli: Cli) -> None:
+    flags = ("--split", "sample", "--category", "*irrelevance", "--time-limit", "0.3")
+    ran = cli("eval", "-b", "bfcl-v3", "-a", "module:toyagents:Hanging", *flags, "-o", "run")
+    assert re.search("bfcl-v3 +hanging +0.00", ran.out)
+    assert "hanging on bfcl-v3: 2 of 2 episodes were truncated by time." in ran.out
+    assert "| bfcl-v3 | hanging | no_response | 2 | 2 |" in Path("run/report.md").read_text()
+    assert cli("rescore", "run").code == 0
+    again = cli("report", "run", "--format", "json")
+    assert json.loads(again.out)["runs"][0]["results"][0]["scores"]["graders"]["official"]["lead"]["value"] == 0
 
 
 def test_a_collection_says_what_it_stored(cli: Cli) -> None:

@@ -3,7 +3,8 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from harness.episode import run_episode
 from harness.report import leaderboard, print_table, read_report, write_report
 from harness.run_dir import AgentPlan, BenchmarkPlan, NotRun, Plan, RunDir, RunRecord, task_digest
 from trajectories.failures import InfrastructureError, InputError
-from trajectories.schema import Failure, Trajectory, Verdict
+from trajectories.schema import Failure, Task, Trajectory, Verdict
 
 TASKS = [toybench.task_of(index) for index in range(6)]
 AGENTS: dict[str, Agent] = {"oracle": Oracle(), "nop": Nop()}
@@ -32,14 +33,28 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOY_TASKS", "6")
 
 
-def plan(path: Path, *, agents: Iterable[str] = ("oracle", "nop"), attempts: int = 1, **fields: Any) -> RunDir:
+def plan(
+    path: Path,
+    *,
+    agents: Iterable[str] = ("oracle", "nop"),
+    attempts: int = 1,
+    tasks: Sequence[Task] = TASKS,
+    benchmark: dict[str, Any] | None = None,
+    **fields: Any,
+) -> RunDir:
     """A run of six tasks in which nothing was played yet."""
-    benchmark = BenchmarkPlan(
-        name="toy", env_version="1", data="toy-1", split="test", settings=EnvSettings(), tasks=len(TASKS),
-        task_digest=task_digest(TASKS),
-    )  # fmt: skip
+    chosen: dict[str, Any] = {"settings": EnvSettings(), "split_tasks": len(TASKS), **(benchmark or {})}
+    planned_benchmark = BenchmarkPlan(
+        name="toy",
+        env_version="1",
+        data="toy-1",
+        split="test",
+        tasks=len(tasks),
+        task_digest=task_digest(tasks),
+        **chosen,
+    )
     planned = Plan(
-        benchmarks=(benchmark,),
+        benchmarks=(planned_benchmark,),
         agents=tuple(AgentPlan(spec=f"scripted:{name}", name=name, config={}) for name in agents),
         attempts=attempts,
         **fields,
@@ -51,7 +66,7 @@ def plan(path: Path, *, agents: Iterable[str] = ("oracle", "nop"), attempts: int
         "split": None,
     }
     record = RunRecord(harness_version="9.9", command="eval", plan=planned, options=options)
-    return RunDir.create(path, record, {"toy": TASKS})
+    return RunDir.create(path, record, {"toy": tasks})
 
 
 def played(run: RunDir) -> list[Trajectory]:
@@ -227,6 +242,100 @@ def test_the_terminal_table_keeps_both_denominators_and_the_width(tmp_path: Path
     assert "Planned" in out.getvalue()
 
 
+def table(of: RunDir, **options: Any) -> str:
+    """What `eval` prints at its end."""
+    out = io.StringIO()
+    print_table(read_report(of), out, **options)
+    return out.getvalue()
+
+
+def part(path: Path, tasks: int) -> RunDir:
+    """A finished run of the first tasks alone."""
+    return finished(path, agents=["oracle"], tasks=TASKS[:tasks], benchmark={"globs": ("toy_0000[012]",)})
+
+
+def test_of_a_part_of_the_benchmark_the_mean_leads_and_the_official_headline_is_left_to_the_json(
+    tmp_path: Path,
+) -> None:
+    run = part(tmp_path / "part", 3)
+    heading, _, row = table(run).splitlines()[3:6]
+    assert re.split("  +", heading)[:4] == ["Benchmark", "Agent", "Mean of planned, %", "Official, %"]
+    assert re.split("  +", row)[:4] == ["toy", "oracle", "100.00", "-"]
+    assert "toy: 3 of 6 tasks were planned, so their mean leads." in table(run)
+    scores = write_report(run).results[0].scores
+    assert (scores.whole, scores.lead, scores.benchmark_tasks) == (False, "mean of the planned tasks", 6)
+    assert "| overall | - | - | 3 | 3 |" in (run.path / "report.md").read_text()
+    assert json.loads((run.path / "report.json").read_text())["results"][0]["scores"]["graders"]["official"]["table"][0]
+
+
+def test_what_the_split_lacks_here_stands_in_the_table_and_in_every_report(tmp_path: Path) -> None:
+    lacking = ("a is left out. No disk: buy one.", "b is left out. No disk: buy one.", "3 tasks have no answer.")
+    run = finished(tmp_path / "run", benchmark={"left_out": lacking})
+    sentences = ["Left out of toy: a, b. No disk: buy one.", "Left out of toy: 3 tasks have no answer."]
+    write_report(run)
+    for text in (table(run), (run.path / "report.md").read_text(), report.report([run.path], "text")):
+        assert [text.count(sentence) for sentence in sentences] == [1, 1]
+    plans = json.loads((run.path / "report.json").read_text())["plan"]["benchmarks"]
+    assert plans[0]["left_out"] == list(lacking)
+    assert "Left out in run: a, b. No disk: buy one." in leaderboard([run.path], "text")
+    assert json.loads(leaderboard([run.path], "json"))["benchmarks"]["toy"][0]["left_out"] == list(lacking)
+
+
+def test_episodes_that_were_cut_or_broke_are_told_under_the_first_table(tmp_path: Path) -> None:
+    def cutting(episodes: list[Trajectory]) -> list[Trajectory]:
+        cut = [each.model_copy(update={"ended": "truncated", "limit": "time"}) for each in episodes[:6]]
+        return [*cut, *(failed(each, "agent", "boom") for each in episodes[6:])]
+
+    run = finished(tmp_path / "run", cutting)
+    first = next(each.id for each in run.planned() if each.agent.name == "nop")
+    said = table(run, run="my runs/1")
+    assert "oracle on toy: 6 of 6 episodes were truncated by time." in said
+    assert (
+        f"nop on toy: 6 of 6 failed in the agent, first: ValueError: boom (harness trajectories show 'my runs/1' {first[:12]})."
+        in said
+    )
+    assert "An episode that the agent failed is graded: it scores 0." in said
+    calm = table(finished(tmp_path / "calm"))
+    assert not any(word in calm for word in ("truncated", "failed", "owed", "interval"))
+
+
+def test_the_legend_speaks_of_what_the_table_shows(tmp_path: Path) -> None:
+    agreeing = "The official and the strict grader agree on every pass and fail."
+    assert agreeing in table(finished(tmp_path / "calm"))
+
+    def swapped(episodes: list[Trajectory]) -> list[Trajectory]:
+        """The graders differ on two episodes of the oracle, and come to the same mean."""
+        changed = [(episodes[0], "official"), (episodes[1], "strict")]
+        wrong = [
+            each.model_copy(
+                update={
+                    "verdicts": {
+                        **each.verdicts,
+                        name: each.verdicts[name].model_copy(update={"passed": False, "score": 0.0}),
+                    }
+                }
+            )
+            for each, name in changed
+        ]
+        return [*wrong, *episodes[2:]]
+
+    differing = table(finished(tmp_path / "differing", swapped))
+    assert agreeing not in differing
+    assert "Strict, %" in differing
+    started = plan(tmp_path / "started")
+    assert "they are owed" in table(store(started, played(started)[:3]))
+
+
+@pytest.mark.parametrize(("name", "shown"), [("oracle", True), ("o" * 70, False)])
+def test_the_first_table_says_how_agents_behaved_where_it_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, shown: bool
+) -> None:
+    monkeypatch.setitem(AGENTS, name, Oracle())
+    heading = table(finished(tmp_path / "run", agents=[name])).splitlines()[3]
+    assert ("Calls/step" in heading) == shown
+    assert len(heading) <= 100 or not shown
+
+
 def test_several_runs_are_reported_one_after_the_other(tmp_path: Path) -> None:
     paths = [finished(tmp_path / name).path for name in ("one", "two")]
     assert len(json.loads(report.report(paths, "json"))["runs"]) == 2
@@ -265,6 +374,78 @@ def test_a_leaderboard_refuses_runs_that_were_graded_otherwise_and_says_in_what(
     board = json.loads(leaderboard(paths, "json", allow_mixed=True))
     assert len(board["mixed"]) == 1
     assert len(board["benchmarks"]["toy"]) == 4
+
+
+def columns(text: str) -> list[str]:
+    """The heading of the first table."""
+    return re.split("  +", next(line for line in text.splitlines() if line.startswith("Rank")))
+
+
+def test_runs_played_otherwise_are_told_apart_by_their_settings(tmp_path: Path) -> None:
+    fc, prompt = EnvSettings(mode="fc"), EnvSettings(mode="prompt")
+    paths = [
+        finished(tmp_path / "runs" / name, agents=["nop"], seed=seed, benchmark={"settings": settings}).path
+        for name, seed, settings in (("one", 1, fc), ("two", 2, prompt), ("three", 2, fc))
+    ]
+    text = leaderboard(paths, "text")
+    assert columns(text)[:5] == ["Rank", "Agent", "Run", "Mode", "Seed"]
+    rows = [re.split("  +", line)[:5] for line in text.splitlines() if line.startswith("1 ")]
+    assert rows == [
+        ["1", "nop", "one", "fc", "1"],
+        ["1", "nop", "three", "fc", "2"],
+        ["1", "nop", "two", "prompt", "2"],
+    ]
+    assert columns(leaderboard(paths[:1], "text"))[:4] == ["Rank", "Agent", "Run", "Official, %"]
+    (found,) = csv.DictReader(io.StringIO(leaderboard(paths[:1], "csv")))
+    assert found["run"] == str(paths[0])
+
+
+def test_a_run_that_is_owed_episodes_is_listed_below_without_a_rank_and_with_the_reason(tmp_path: Path) -> None:
+    whole = finished(tmp_path / "whole", agents=["nop"])
+    begun = plan(tmp_path / "begun", agents=["oracle"])
+    store(begun, played(begun)[:5])
+    text = leaderboard([begun.path, whole.path], "text")
+    places = [re.split("  +", line)[:2] for line in text.splitlines() if re.match("(1|-) ", line)]
+    assert places == [["1", "nop"], ["-", "oracle"]]
+    assert "oracle in begun has no rank until its 1 owed episodes are played." in text
+
+
+def test_parts_are_ranked_by_their_means_and_each_run_has_its_note(tmp_path: Path) -> None:
+    paths = [
+        part(tmp_path / "one", 3).path,
+        part(tmp_path / "two", 2).path,
+        finished(tmp_path / "all", agents=["nop"]).path,
+    ]
+    text = leaderboard(paths, "text", allow_mixed=True)
+    assert columns(text)[3:5] == ["Mean of planned, %", "Official, %"]
+    assert [f"toy in {name}: {n} of 6 tasks were planned" in text for name, n in (("one", 3), ("two", 2), ("all", 6))] == [
+        True, True, False,
+    ]  # fmt: skip
+    found = {row["run"]: row for row in csv.DictReader(io.StringIO(leaderboard(paths, "csv", allow_mixed=True)))}
+    assert [
+        (found[str(path)]["official"], found[str(path)]["mean_official"], found[str(path)]["whole"]) for path in paths
+    ] == [("", "1.0", "False"), ("", "1.0", "False"), ("0.0", "0.0", "True")]
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [((0.001, 0.002), None), ((0.001, 0.5), ["<0.01", "0.500"])])
+def test_seconds_too_few_to_mean_anything_are_not_told(
+    tmp_path: Path, seconds: tuple[float, float], shown: list[str] | None
+) -> None:
+    def timed(wall_s: float) -> Callable[[list[Trajectory]], list[Trajectory]]:
+        def change(episodes: list[Trajectory]) -> list[Trajectory]:
+            timings = [each.timing.model_copy(update={"wall_s": wall_s}) for each in episodes if each.timing]
+            return [each.model_copy(update={"timing": timing}) for each, timing in zip(episodes, timings, strict=True)]
+
+        return change
+
+    paths = [finished(tmp_path / str(s), timed(s), agents=["nop"]).path for s in seconds]
+    text = leaderboard(paths, "text")
+    if shown is None:
+        assert "Seconds" not in text
+        return
+    at = columns(text).index("Seconds")
+    assert [re.split("  +", line)[at] for line in text.splitlines() if line.startswith("1 ")] == shown
+    assert "Seconds: wall time" in text
 
 
 @pytest.mark.parametrize(
