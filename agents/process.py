@@ -197,9 +197,23 @@ class ProcessAgent:
 
 
 def identity(command: Sequence[str]) -> list[str]:
-    """The command without paths: of each file its name, and but for the program itself the digest of its contents."""
+    """The command without paths: of each file its name and the digest of its contents.
+
+    The program itself has a digest where it is a script that is named by a path: what is found on PATH is the machine's.
+    """
     program, *arguments = command
-    return [Path(program).name, *(_without_path(argument) for argument in arguments)]
+    return [_program(program), *(_without_path(argument) for argument in arguments)]
+
+
+def _program(program: str) -> str:
+    path = Path(program)
+    if "/" not in program or not path.is_file():
+        return path.name
+    content = path.read_bytes()
+    if not content.startswith(b"#!"):
+        return path.name
+    _, _, body = content.partition(b"\n")  # the first line names an interpreter's path
+    return f"{path.name}@{sha256(body).hexdigest()[:16]}"
 
 
 def _without_path(argument: str) -> str:

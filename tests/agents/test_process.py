@@ -119,6 +119,18 @@ def test_other_languages_play(program: str, file: str, source: str, said: str, t
     agent.close()
 
 
+def test_a_script_that_is_named_by_its_path_counts_by_its_code(tmp_path: Path) -> None:
+    script = tmp_path / "agent.sh"
+    seen = []
+    for text in ("#!/bin/sh\necho 1\n", "#!/usr/bin/env sh\necho 1\n", "#!/bin/sh\necho 2\n"):
+        script.write_text(text)
+        seen.append(process.identity([str(script), "--fast"]))
+    assert seen[0] == seen[1] != seen[2]
+    assert re.fullmatch(r"agent\.sh@[0-9a-f]{16}", seen[0][0])
+    assert process.identity(["sh", "-c", "x"]) == ["sh", "-c", "x"]
+    assert process.identity([sys.executable, "-u"]) == [Path(sys.executable).name, "-u"]
+
+
 def test_the_identity_has_the_code_but_no_path(make: Any, tmp_path: Path) -> None:
     config = make(ECHO).config
     assert config == make(ECHO).config
