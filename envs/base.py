@@ -192,6 +192,8 @@ class Benchmark(Protocol):
     profiles: tuple[str, ...]
     headline: str
     """Name of the `Score` that ranks agents."""
+    runs_code: bool
+    """Whether grading or playing runs code that models wrote: in the sandbox of `envs/judging.py`."""
     unwinnable: frozenset[str]
     """Ids of tasks that the official grader passes for no answer, however right: scores are shown with and without."""
 

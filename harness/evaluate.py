@@ -20,7 +20,7 @@ from harness.plan import Resolved, check_resumable, of_one_category, resolve
 from harness.progress import Tally, show
 from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free
 from harness.runner import Job, NothingGetsThrough, Runner, Settings
-from harness.sandbox import choose_sandbox
+from harness.sandbox import choose_sandbox, described
 from trajectories.failures import InfrastructureError, InputError
 from trajectories.schema import Record, Trajectory
 from trajectories.store import Store
@@ -94,6 +94,8 @@ def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
     with Lock(path / "lock"):
         run = _open(path, command, options, resolved)
         say(f"Run: {path}")
+        if any(benchmark.runs_code for benchmark in resolved.benchmarks.values()):
+            say(described(options.sandbox))
         for skipped in resolved.plan.not_run:
             say(f"Not run: {skipped.benchmark}: {skipped.reason}")
         for benchmark in resolved.plan.benchmarks:

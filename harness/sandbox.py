@@ -29,6 +29,13 @@ def choose_sandbox(kind: str | None, workers: int | None = None) -> None:
     judging.use_sandbox(kind or "auto", workers, run_id=str(os.getpid()))
 
 
+def described(kind: str) -> str:
+    """Which sandbox it is, in one line; for `auto` also why."""
+    from envs.sandbox.pool import explain_choice
+
+    return explain_choice() if kind == "auto" else f"Sandbox: {kind}."
+
+
 @sandbox_app.command("build")
 def build(
     base: Annotated[

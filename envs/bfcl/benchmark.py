@@ -32,6 +32,7 @@ class BFCLv3:
     languages = ("en",)
     profiles = tasks.PROFILES
     headline = "overall"
+    runs_code = False
     unwinnable = frozenset(tasks.UNWINNABLE)
 
     def unavailable(self, split: str) -> str | None:

@@ -31,6 +31,7 @@ class EvalPlus:
     languages = ("en",)
     profiles = code_episodes.PROFILES
     headline = aggregate.HEADLINE
+    runs_code = True
     unwinnable: frozenset[str] = frozenset()
 
     def unavailable(self, split: str) -> str | None:

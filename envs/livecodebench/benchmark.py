@@ -36,6 +36,7 @@ class LiveCodeBench:
     languages = ("en",)
     profiles = tasks.PROFILES
     headline = aggregate.HEADLINE
+    runs_code = True
     unwinnable = ERRATA
     make_env: type[LiveCodeBenchEnv] = LiveCodeBenchEnv
 

@@ -98,6 +98,10 @@ class ScenarioBenchmark:
         return self.scenario.title
 
     @property
+    def runs_code(self) -> bool:
+        return self.scenario.needs_sandbox
+
+    @property
     def profiles(self) -> tuple[str, ...]:
         return self.scenario.profiles
 

@@ -106,6 +106,7 @@ class Toy:
     languages = ("en",)
     profiles = ("default",)
     headline = "overall"
+    runs_code = False
     unwinnable: frozenset[str] = frozenset()
 
     def unavailable(self, split: str) -> str | None:
