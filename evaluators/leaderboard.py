@@ -7,6 +7,8 @@ from evaluators.averages import MetricMean
 from evaluators.scores import AgentScores, Estimate
 from trajectories.schema import Record
 
+_DIGITS = 12  # the same mean summed in another order is the same score
+
 AGENT = "agent's "
 """Starts the names of settings that are the agent's own."""
 
@@ -111,7 +113,7 @@ def ranked(entries: Sequence[Entry]) -> list[Ranked]:
 
     def value(entry: Entry) -> float:
         found = standing(entry.scores, "official", whole=whole).value
-        return float("-inf") if found is None else found
+        return float("-inf") if found is None else round(found, _DIGITS)
 
     def unranked(entry: Entry) -> bool:
         return entry.owed > 0 or value(entry) == float("-inf")

@@ -57,6 +57,14 @@ def test_the_best_comes_first_equals_share_a_rank_and_the_unscored_have_none() -
     ]  # fmt: skip
 
 
+def test_a_score_that_differs_by_rounding_alone_is_the_same() -> None:
+    assert [place.rank for place in ranked([entry("a", 0.1 + 0.2), entry("b", 0.3), entry("c", 0.3 - 1e-9)])] == [
+        1,
+        1,
+        3,
+    ]
+
+
 def test_an_unscored_entry_is_not_a_zero() -> None:
     places = ranked([entry("none", None), entry("zero", 0.0)])
     assert [(place.rank, place.entry.scores.agent) for place in places] == [(1, "zero"), (None, "none")]
