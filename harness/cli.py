@@ -154,18 +154,31 @@ def list_(
 @app.command("grade")
 def grade(
     benchmark: Annotated[str, typer.Argument(metavar="BENCH")],
-    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines or official result files.")],
+    predictions: Annotated[
+        Path, typer.Argument(metavar="PREDICTIONS", help="A file, or bfcl-v3: a folder of result files.")
+    ],
     grader: Grader = "official",
-    category: Annotated[str | None, typer.Option()] = None,
-    language: Annotated[str | None, typer.Option()] = None,
-    dots: Annotated[str | None, typer.Option(metavar="keep|underscore", help="bfcl: dots in function names.")] = None,
+    category: Annotated[str | None, typer.Option(help="Only the rows of this category.")] = None,
+    language: Annotated[str | None, typer.Option(help="The language of the tasks that the file is about.")] = None,
+    dots: Annotated[
+        str | None,
+        typer.Option(
+            metavar="keep|underscore",
+            help="bfcl-v3: whether the model was shown math.factorial (keep) or math_factorial (underscore). "
+            "Default: as the file's own names say.",
+        ),
+    ] = None,
     sandbox: Sandbox = None,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", help="Jails at once, where code is run (one a core).")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="VERDICTS.jsonl")] = None,
 ) -> None:
-    """Grade finished outputs: one JSON row each, on stdout or in a file. No model, no network."""
+    """Grade finished outputs: one JSON row each, on stdout or in a file. No model, no network.
+
+    Rows are JSON lines {"task_id": "simple_0", "output": "..."}, or the benchmark's official result or samples file as it is.
+    A task id that is there again is a further attempt.
+    """
     from harness.grade import grade, grade_to
     from harness.sandbox import choose_sandbox
 

@@ -3,13 +3,13 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from envs import registry
 from envs.base import GRADERS, Benchmark, Prediction, unknown_name
-from harness.run_dir import RunDir
 from trajectories.failures import InputError
 from trajectories.schema import Trajectory, Verdict
 
@@ -18,16 +18,33 @@ _NAMED = 10
 
 
 class Graded(NamedTuple):
-    """What `grade` did. `skipped` are ids that the data lacks; `absent` counts tasks that the file lacks."""
+    """What `grade` did. `skipped` are ids that the data lacks; `absent` counts tasks that the file lacks.
+
+    `by_category` has (passed, rows); `renamed` counts rows that name their task as another version does, `example` one of
+    them; `repeated` rows are of a task that has one already.
+    """
 
     rows: int
     passed: int
     skipped: tuple[str, ...]
     absent: int
+    by_category: Mapping[str, tuple[int, int]]
+    repeated: int
+    renamed: int
+    example: str
 
     def sentences(self) -> Iterator[str]:
         """For standard error."""
-        yield f"{self.passed} of {self.rows} solutions passed."
+        yield f"{self.passed} of {self.rows} solutions passed ({self.passed / self.rows:.2%})."
+        if len(self.by_category) > 1:
+            counts = (f"{name} {passed} of {rows}" for name, (passed, rows) in self.by_category.items())
+            yield f"By category: {', '.join(counts)}."
+        if self.repeated:
+            rows = "1 row repeats" if self.repeated == 1 else f"{self.repeated} rows repeat"
+            yield f"{rows} a task id: graded as further attempts."
+        if self.renamed:
+            rows = "1 row names its task" if self.renamed == 1 else f"{self.renamed} rows name their tasks"
+            yield f"{rows} as another version of the benchmark does ({self.example}): graded by the data that is here."
         if self.skipped:
             names = ", ".join(self.skipped[:_NAMED]) + (", ..." if len(self.skipped) > _NAMED else "")
             yield f"{len(self.skipped)} rows skipped, whose tasks the data lacks: {names}."
@@ -54,8 +71,31 @@ def grade(name: str, path: Path, out: TextIO, *, grader: str = "official", optio
     skipped = tuple(_written(prediction) for prediction in predictions if prediction.task_id not in ids)
     if not known:
         raise _none_known(benchmark, path, skipped)
-    passed = sum(_write_rows(benchmark, known, grader, out))
-    return Graded(len(known), passed, skipped, _absent(benchmark, known, options))
+    verdicts = list(_write_rows(benchmark, known, grader, out))
+    renamed = [each for each in known if _written(each) != each.task_id]
+    return Graded(
+        rows=len(known),
+        passed=sum(verdicts),
+        skipped=skipped,
+        absent=_absent(benchmark, known, options),
+        by_category=_by_category(benchmark, known, verdicts),
+        repeated=len(known) - len(ids),
+        renamed=len(renamed),
+        example=f"{_written(renamed[0])!r} is {renamed[0].task_id!r} here" if renamed else "",
+    )
+
+
+def _by_category(
+    benchmark: Benchmark, graded: Sequence[Prediction], verdicts: Sequence[bool]
+) -> dict[str, tuple[int, int]]:
+    splits = [benchmark.tasks(split) for split in benchmark.splits if benchmark.unavailable(split) is None]
+    categories = {task.id: task.category for tasks in splits for task in tasks}
+    passed, rows = Counter[str](), Counter[str]()
+    for prediction, verdict in zip(graded, verdicts, strict=True):
+        category = categories[prediction.task_id]
+        rows[category] += 1
+        passed[category] += verdict
+    return {name: (passed[name], count) for name, count in rows.items()}
 
 
 def grade_to(path: Path, name: str, predictions: Path, *, grader: str, options: Mapping[str, str]) -> Graded:
@@ -156,6 +196,8 @@ def rescore(path: Path, grader: str | None = None) -> Rescored:
     """
     if grader is not None and grader not in GRADERS:
         raise unknown_name("grader", grader, GRADERS)
+    from harness.run_dir import RunDir  # `grade` needs no store
+
     run = RunDir.open(path)
     if not run.has_store:
         return Rescored(0, (), 0, 0)

@@ -2,7 +2,8 @@
 
 One example row each: {"id": "simple_0", "result": "[area(base=10, height=5)]", ...} ·
 {"id": "simple_0", "result": [{"area": "{\"base\": 10, \"height\": 5}"}]} · {"task_id": "simple_0", "output": "[area(base=10, height=5)]"}.
-Rows stand one a line or in one JSON array; the file may be gzipped. Unknown keys are ignored.
+Rows stand one a line or in one JSON array; the file may be gzipped. Unknown keys are ignored. A folder stands for all official
+result files below it (`*_result.json*`), in the order of their paths.
 
 Whether a model's names have `_` for each `.` is a matter of the model's configuration upstream. Here the file says it:
 list rows may, if no call of the file has a name with a dot.
@@ -38,18 +39,28 @@ def read(path: Path, options: Mapping[str, str], questions: Mapping[str, list[An
     multi-turn tasks' turns (see `v4.py`). InputError names file, line and rule.
     """
     category, dots = _checked(options)
-    rows = list(_rows(path, MultiTurnVersion(path, questions)))
-    if not rows:
-        raise InputError(f"{str(path)!r} holds no rows: give result rows, one JSON object a line.")
-    underscores = _underscores(rows, dots)
     seen: dict[str, int] = {}
-    for row in rows:
-        attempt = seen.get(row.task_id, 0) if row.attempt is None else row.attempt
-        seen[row.task_id] = attempt + 1
-        if category is None or row.task_id.rsplit("_", 1)[0] == category:
-            listed = isinstance(row.value, list)
-            output = RawOutput(row.value, underscores and listed, listed and _calls_natively(row.value))
-            yield Prediction(row.task_id, attempt, output, row.written_id)
+    for file in _files(path):
+        rows = list(_rows(file, MultiTurnVersion(file, questions)))
+        if not rows:
+            raise InputError(f"{str(file)!r} holds no rows: give result rows, one JSON object a line.")
+        underscores = _underscores(rows, dots)
+        for row in rows:
+            attempt = seen.get(row.task_id, 0) if row.attempt is None else row.attempt
+            seen[row.task_id] = attempt + 1
+            if category is None or row.task_id.rsplit("_", 1)[0] == category:
+                listed = isinstance(row.value, list)
+                output = RawOutput(row.value, underscores and listed, listed and _calls_natively(row.value))
+                yield Prediction(row.task_id, attempt, output, row.written_id)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.rglob("*_result.json*"))
+    if not found:
+        raise InputError(f"{str(path)!r} holds no result files: they are named like BFCL_v3_simple_result.json.")
+    return found
 
 
 def _checked(options: Mapping[str, str]) -> tuple[str | None, Literal["keep", "underscore"] | None]:

@@ -247,9 +247,43 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(tmp_path: Path, c
         graded(path)
 
 
-def test_a_folder_is_no_predictions_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="can't be read"):
+def test_a_folder_stands_for_the_result_files_below_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my-model"
+    (folder / "live").mkdir(parents=True)
+    with pytest.raises(InputError, match="holds no result files"):
         graded(tmp_path)
+    dotted = {"id": "live_simple_0-0-0", "result": DOTS}
+    files = {
+        "BFCL_v3_simple_result.json": {"id": "simple_1", "result": UNDERSCORES},
+        "BFCL_v3_irrelevance_result.json": {"id": "irrelevance_0", "result": "No."},
+        "live/BFCL_v3_live_simple_result.json": dotted,
+    }
+    for name, row in files.items():
+        write(folder / name, [row])
+    write(folder / "BFCL_v3_simple_score.json", [{"accuracy": 1}])
+    rows, summary = graded(folder)
+    assert [(row["task_id"], row["passed"]) for row in rows] == [
+        ("irrelevance_0", True), ("simple_1", True), ("live_simple_0-0-0", False),
+    ]  # fmt: skip
+    assert summary.by_category == {"irrelevance": (1, 1), "simple": (1, 1), "live_simple": (0, 1)}
+    assert list(summary.sentences())[:2] == [
+        "2 of 3 solutions passed (66.67%).",
+        "By category: irrelevance 1 of 1, simple 1 of 1, live_simple 0 of 1.",
+    ]
+
+
+def test_repeated_ids_and_names_of_another_version_are_said(tmp_path: Path) -> None:
+    rows = [{"id": "simple_0", "result": CALL}] * 3 + [{"id": "simple_python_2", "result": "x"}]
+    _, summary = graded(write(tmp_path / "p.jsonl", rows))
+    said = list(summary.sentences())
+    assert "2 rows repeat a task id: graded as further attempts." in said
+    renamed = "1 row names its task as another version of the benchmark does ('simple_python_2' is 'simple_2' here)"
+    assert f"{renamed}: graded by the data that is here." in said
+    _, plain = graded(write(tmp_path / "p.jsonl", rows[:1]))
+    assert list(plain.sentences()) == [
+        "1 of 1 solutions passed (100.00%).",
+        "4440 tasks of the data are not in the file.",
+    ]
 
 
 def test_unknown_ids_are_skipped_counted_and_named(tmp_path: Path) -> None:
