@@ -42,27 +42,47 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs.")]
 FORMATS = ("text", "md", "csv", "json")
-Format = Annotated[str, typer.Option("--format", metavar="|".join(FORMATS))]
+Format = Annotated[str, typer.Option("--format", metavar="|".join(FORMATS), help="How it is printed (text).")]
 Grader = Annotated[
     str | None, typer.Option(help="Which grader leads: official (as upstream) or strict (what is right).")
 ]
 
-Benchmarks = Annotated[list[str] | None, typer.Option("--benchmark", "-b", metavar="BENCH", help="Repeatable.")]
-Agents = Annotated[list[str] | None, typer.Option("--agent", "-a", metavar="AGENT", help="KIND:REST. Repeatable.")]
+Benchmarks = Annotated[
+    list[str] | None,
+    typer.Option("--benchmark", "-b", metavar="BENCH", help="As in 'harness list benchmarks'. Repeatable."),
+]
+Agents = Annotated[
+    list[str] | None, typer.Option("--agent", "-a", metavar="AGENT", help="As in 'harness list agents'. Repeatable.")
+]
 Split = Annotated[str | None, typer.Option(help="Default: each benchmark's first; 'sample' needs no data.")]
 Category = Annotated[list[str] | None, typer.Option(metavar="CATEGORY", help="Name or glob. Repeatable.")]
 Language = Annotated[list[str] | None, typer.Option(metavar="en|zh", help="Repeatable.")]
 Tasks = Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Over task ids. Repeatable.")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", help="Tasks of each benchmark, first by id.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", "-n", help="Tasks of each benchmark, first by id, in plain string order; 0: all."),
+]
 Attempts = Annotated[int | None, typer.Option("--attempts", "-k", help="How often each task is played (1).")]
 Seed = Annotated[int | None, typer.Option(help="Every episode's and step's seed derives from it (0).")]
 Mode = Annotated[str | None, typer.Option(metavar="prompt|fc", help="fc: native tools; prompt: tools as text (fc).")]
-Profile = Annotated[str | None, typer.Option(help="A variant of the benchmark's episode rules.")]
-Texts = Annotated[str | None, typer.Option(metavar="official|ours", help="Whose wording prompts have (official).")]
-BaseUrl = Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of 'openai:' agents.")]
-Temperature = Annotated[float | None, typer.Option()]
-TopP = Annotated[float | None, typer.Option()]
-TopK = Annotated[int | None, typer.Option()]
+Profile = Annotated[
+    str | None,
+    typer.Option(help="A variant of the benchmark's episode rules (default); 'harness list benchmarks' has the names."),
+]
+Texts = Annotated[
+    str | None,
+    typer.Option(
+        metavar="official|ours",
+        help="Whose wording prompts have: upstream's, from the pulled data, or our own, which needs none (official).",
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="OpenAI-compatible endpoint of 'openai:' agents, usually ending in /v1."),
+]
+Temperature = Annotated[float | None, typer.Option(help="Default: the model's own, as for the next two.")]
+TopP = Annotated[float | None, typer.Option(help="Above 0, at most 1.")]
+TopK = Annotated[int | None, typer.Option(help="Not known to OpenAI's own endpoint.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Of one answer.")]
 MaxSteps = Annotated[int | None, typer.Option(help="Of one episode; 0: only the benchmark's own limits.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds of one episode; 0: none.")]
@@ -74,10 +94,19 @@ Retries = Annotated[int | None, typer.Option(help="New starts of an episode that
 Sandbox = Annotated[
     str | None, typer.Option(metavar="auto|docker|local", help="Where code that models write is run (auto).")
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="RUN_DIR", help="Default: a new one in runs/.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="RUN_DIR", help="Default: a new one in runs/ (collect: datasets/)."),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Play what RUN_DIR still lacks.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved plan, play nothing.")]
-Config = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML with these options as keys; flags win.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help='TOML whose keys are the long flags, with - or _ and nothing around them (agent = ["openai:m"]); flags win.',
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 
@@ -142,12 +171,22 @@ def play(
 
 @app.command("list")
 def list_(
-    what: Annotated[str | None, typer.Argument(metavar="[benchmarks|agents|learners|metrics|runs]")] = None,
+    what: Annotated[str | None, typer.Argument(metavar="[benchmarks|agents|tasks|metrics|runs]")] = None,
+    benchmark: Annotated[
+        str | None, typer.Argument(metavar="[BENCH]", help="Of 'list tasks': whose ids and categories.")
+    ] = None,
+    split: Split = None,
+    category: Category = None,
     json: AsJson = False,
 ) -> None:
-    """Show what there is by name."""
-    from harness.listing import show
+    """Show what there is by name; 'harness list tasks BENCH' shows the ids of a benchmark's tasks."""
+    from harness.listing import show, show_tasks
 
+    if what == "tasks":
+        show_tasks(benchmark, split, category or [], as_json=json)
+        return
+    if benchmark or split or category:
+        raise InputError("Only 'harness list tasks BENCH' takes a benchmark, --split and --category.")
     show(what, as_json=json)
 
 
@@ -172,7 +211,9 @@ def grade(
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", help="Jails at once, where code is run (one a core).")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="VERDICTS.jsonl")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="VERDICTS.jsonl", help="Default: stdout.")
+    ] = None,
 ) -> None:
     """Grade finished outputs: one JSON row each, on stdout or in a file. No model, no network.
 
@@ -292,7 +333,9 @@ def trajectories_ls(
     agent: Agents = None,
     category: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
     task: Annotated[list[str] | None, typer.Option(help="Task id. Repeatable.")] = None,
-    ended: Annotated[list[str] | None, typer.Option(metavar="terminated|truncated|failed")] = None,
+    ended: Annotated[
+        list[str] | None, typer.Option(metavar="terminated|truncated|failed", help="How it ended. Repeatable.")
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option("--truncated-by", "--limit", help="Name of the limit, such as max_steps. Repeatable."),

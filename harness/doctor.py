@@ -1,10 +1,12 @@
 """The body of `harness doctor`: what this machine has, what it lacks, and how to get it."""
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,10 @@ from harness.console import out, out_json
 
 DISK_MIB = 1024
 """Less free space than this is worth a warning."""
+
+
+GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""One of these is there where a GPU's driver is: NVIDIA's, AMD's, Windows' under WSL."""
 
 
 class Check(NamedTuple):
@@ -42,6 +48,7 @@ def _checks() -> Iterator[Check]:
     yield from _packages()
     yield from _data()
     yield _docker()
+    yield _gpu()
     yield from _folders()
 
 
@@ -53,11 +60,15 @@ def _python() -> Check:
 
 def _packages() -> Iterator[Check]:
     """Our own requirements, the extras' among them."""
+    seen: set[str] = set()
     for line in importlib.metadata.requires("lopd-harness") or []:
         requirement = Requirement(line)
         extra = _extra(requirement)
+        if requirement.name in seen:
+            continue
         if extra in {"test", "dev"} or (requirement.marker and not requirement.marker.evaluate({"extra": extra or ""})):
             continue
+        seen.add(requirement.name)
         yield _package(requirement, extra)
 
 
@@ -103,6 +114,35 @@ def _docker() -> Check:
     except OSError as error:
         return Check("docker", "optional", f"no daemon answers at {path} ({error.strerror or error})")
     return Check("docker", "ok", f"a daemon answers at {path}")
+
+
+def _gpu() -> Check:
+    """What torch sees. It is asked in a process of its own, and only where there is a driver."""
+    driver = next((path for path in GPU_DRIVERS if Path(path).exists()), None)
+    if driver is None:
+        return Check("gpu", "optional", "no driver is loaded: local models run on the CPU")
+    if importlib.util.find_spec("torch") is None:
+        return Check("gpu", "optional", f"{driver} is there, torch is not: pip install 'lopd-harness[hf]'")
+    command = [sys.executable, "-c", _ASK_TORCH]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 - our own
+    except subprocess.TimeoutExpired:
+        return Check("gpu", "optional", f"{driver} is there, but torch did not answer within 120 s")
+    found = done.stdout.strip()
+    if done.returncode or not found:
+        last = (done.stderr.strip().splitlines() or ["it was built without CUDA, or no device is visible"])[-1]
+        return Check(
+            "gpu", "optional", f"{driver} is there, but torch sees no GPU ({last}): local models run on the CPU"
+        )
+    return Check("gpu", "ok", found)
+
+
+_ASK_TORCH = """
+import torch
+count = torch.cuda.device_count()
+free = [torch.cuda.mem_get_info(at) for at in range(count)]
+print(", ".join(f"{torch.cuda.get_device_name(at)} ({a >> 30} of {b >> 30} GiB free)" for at, (a, b) in enumerate(free)))
+"""
 
 
 def _folders() -> Iterator[Check]:

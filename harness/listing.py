@@ -1,11 +1,13 @@
 """The bodies of `harness list` and `harness data`."""
 
+import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from envs.base import unknown_name
-from harness.console import out, out_json, say
+from harness.console import out, out_json, say, terminal_width
 from trajectories.failures import InputError
 
 Row = dict[str, Any]
@@ -14,7 +16,7 @@ Row = dict[str, Any]
 def show(what: str | None, *, as_json: bool) -> None:
     """Print one kind of thing, or all kinds; InputError for a kind that isn't there."""
     if what is not None and what not in _KINDS:
-        raise unknown_name("kind of thing", what, _KINDS)
+        raise unknown_name("kind of thing", what, [*_KINDS, "tasks"])
     rows = {kind: list(rows()) for kind, rows in _KINDS.items() if what in (None, kind)}
     if as_json:
         out_json(rows[what] if what else rows)
@@ -23,6 +25,26 @@ def show(what: str | None, *, as_json: bool) -> None:
         if what is None:
             out(f"{kind}:")
         _print_rows(found)
+
+
+def show_tasks(name: str | None, split: str | None, categories: Sequence[str], *, as_json: bool) -> None:
+    """Print the tasks of a benchmark by id, each with its category; InputError for names that aren't there, or data."""
+    from envs.registry import BENCHMARKS, load
+    from harness.config import EvalOptions
+    from harness.plan import choose, split_of
+
+    if name is None:
+        raise InputError(f"Whose tasks? Write 'harness list tasks BENCH'. There are: {', '.join(sorted(BENCHMARKS))}.")
+    benchmark = load(name)
+    options = EvalOptions(benchmark=(name,), split=split, category=tuple(categories))
+    reason = benchmark.unavailable(split_of(benchmark, options))
+    if reason is not None:
+        raise InputError(reason)
+    rows = [{"id": task.id, "category": task.category} for task in choose(benchmark, options)]
+    if as_json:
+        out_json(rows)
+    else:
+        _print_rows(rows)
 
 
 def show_data(*, as_json: bool) -> None:
@@ -70,7 +92,9 @@ def verify(name: str | None, *, as_json: bool) -> int:
     if as_json:
         out_json(rows)
     else:
-        _print_rows(rows or [{"data": "nothing is installed: 'harness data pull NAME' does that"}])
+        _print_rows(
+            [_in_words(row) for row in rows] or [{"data": "nothing is installed: 'harness data pull NAME' does that"}]
+        )
     return int(any(not row["ok"] for row in rows))
 
 
@@ -80,6 +104,10 @@ def _verified(check: Callable[[str], Any], name: str) -> Row:
     except InputError as error:
         return {"name": name, "ok": False, "what": str(error)}
     return {"name": name, "ok": True, "what": pulled.version}
+
+
+def _in_words(row: Row) -> Row:
+    return {**row, "ok": "ok" if row["ok"] else "problem"}
 
 
 def _benchmarks() -> Iterator[Row]:
@@ -102,10 +130,6 @@ def _agents() -> Iterator[Row]:
     from agents.registry import names
 
     yield from ({"name": name} for name in names())
-
-
-def _learners() -> Iterator[Row]:
-    yield from ()
 
 
 def _metrics() -> Iterator[Row]:
@@ -136,19 +160,27 @@ def _runs() -> Iterator[Row]:
 _KINDS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "benchmarks": _benchmarks,
     "agents": _agents,
-    "learners": _learners,
     "metrics": _metrics,
     "runs": _runs,
 }
 
 
 def _print_rows(rows: Sequence[Row]) -> None:
-    """One line a row, values in columns; lists joined, empty ones left out."""
+    """One line a row, values in columns; lists joined, empty ones left out. A terminal's lines are wrapped to its width."""
     cells = [[_text(value) for value in row.values()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=False)]
+    width = terminal_width(sys.stdout)
     for line in cells:
         padded = (cell.ljust(min(width, 40)) for cell, width in zip(line, widths, strict=False) if width)
-        out("  " + "  ".join(padded).rstrip())
+        text = "  " + "  ".join(padded).rstrip()
+        for part in [text] if width is None else _wrapped(text, width):
+            out(part)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text.strip(), max(width, 20), initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
+    )
 
 
 def _text(value: Any) -> str:

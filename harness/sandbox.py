@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 sandbox_app = typer.Typer(help="Jails for untrusted code.", no_args_is_help=True, rich_markup_mode=None)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
-KindOption = Annotated[str, typer.Option("--sandbox", metavar="auto|docker|local")]
+KindOption = Annotated[str, typer.Option("--sandbox", metavar="auto|docker|local", help="Which kind (auto).")]
 Runtime = Annotated[
     str | None, typer.Option(metavar="NAME", help="The engine's runtime for containers, such as runsc.")
 ]

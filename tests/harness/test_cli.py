@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import toyrun
+from typer.main import get_command
+
+from harness import doctor, listing
+from harness.cli import app
 
 Cli = Callable[..., Any]
 ORACLE = ("eval", "-b", "toy", "-a", "scripted:oracle", "-o", "run")
@@ -47,13 +51,55 @@ def test_the_version_is_the_distributions(cli: Cli) -> None:
 
 def test_each_kind_of_thing_is_listed_for_people_and_as_json(cli: Cli) -> None:
     everything = json.loads(cli("list", "--json").out)
-    assert set(everything) == {"benchmarks", "agents", "learners", "metrics", "runs"}
+    assert set(everything) == {"benchmarks", "agents", "metrics", "runs"}
     for kind in everything:
         assert json.loads(cli("list", kind, "--json").out) == everything[kind]
         assert cli("list", kind).code == 0
     assert "toy" in [row["name"] for row in everything["benchmarks"]]
     assert {"name": "scripted:oracle"} in everything["agents"]
     assert all(row["unit"] and row["description"] for row in everything["metrics"])
+
+
+def test_the_tasks_of_a_benchmark_are_listed_with_their_categories(cli: Cli) -> None:
+    rows = json.loads(cli("list", "tasks", "toy", "--category", "od*", "--json").out)
+    assert rows == [{"id": f"toy_{n:05d}", "category": "odd"} for n in (1, 3, 5, 7)]
+    assert cli("list", "tasks", "toy", "--split", "sample").out.splitlines()[1].split() == ["toy_00001", "odd"]
+    assert "Write 'harness list tasks BENCH'" in cli("list", "tasks").error()
+    assert "Did you mean 'toy'" in cli("list", "tasks", "toi").error()
+    assert "Unknown category 'oddd'" in cli("list", "tasks", "toy", "--category", "oddd").error()
+    assert "Unknown split of toy: 'tests'" in cli("list", "tasks", "toy", "--split", "tests").error()
+    assert "Only 'harness list tasks BENCH'" in cli("list", "agents", "toy").error()
+
+
+def test_a_terminals_lines_are_wrapped_to_its_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing.show("metrics", as_json=False)
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(listing, "terminal_width", lambda stream: 60)
+    listing.show("metrics", as_json=False)
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) <= 60 < max(map(len, whole.splitlines()))
+    assert narrow.split() == whole.split()
+
+
+def test_data_is_verified_in_words(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    ran = cli("data", "verify", "bfcl-v3")
+    assert (ran.code, ran.out.split()[:2]) == (1, ["bfcl-v3", "problem"])
+
+
+def test_every_option_says_what_it_is() -> None:
+    def options(command: Any, path: str) -> Iterator[tuple[str, str | None]]:
+        for name, each in getattr(command, "commands", {}).items():
+            yield from options(each, f"{path} {name}")
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                yield f"{path} {parameter.opts[0]}", parameter.help
+
+    found = dict(options(get_command(app), "harness"))
+    assert "harness trajectories ls --truncated-by" in found
+    assert [name for name, text in found.items() if not text] == []
 
 
 def test_runs_are_listed_and_a_damaged_one_is_named_not_hidden(cli: Cli) -> None:
@@ -91,6 +137,32 @@ def test_doctor_says_what_is_there_and_what_is_not(cli: Cli, monkeypatch: pytest
     assert "harness data pull bfcl-v3" in checks["data bfcl-v3"]["detail"]
     assert (checks["docker"]["state"], "no daemon answers" in checks["docker"]["detail"]) == ("optional", True)
     assert cli("doctor").code == 0
+
+
+def test_doctor_names_each_package_once_and_no_tools_of_ours(cli: Cli) -> None:
+    names = [check["what"] for check in json.loads(cli("doctor", "--json").out)]
+    assert len(names) == len(set(names))
+    assert not {"package ruff", "package pytest", "package pyright"} & set(names)
+
+
+@pytest.mark.parametrize(
+    ("driver", "torch", "state", "detail"),
+    [
+        (False, None, "optional", "no driver is loaded"),
+        (True, None, "optional", "torch is not: pip install 'lopd-harness[hf]'"),
+        (True, "print('H200 (139 of 140 GiB free)')", "ok", "H200 (139 of 140 GiB free)"),
+        (True, "print('')", "optional", "torch sees no GPU (it was built without CUDA"),
+        (True, "raise OSError('no libcuda')", "optional", "torch sees no GPU (OSError: no libcuda)"),
+    ],
+)
+def test_doctor_says_what_gpu_torch_sees(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: bool, torch: str | None, state: str, detail: str
+) -> None:
+    monkeypatch.setattr(doctor, "GPU_DRIVERS", (str(tmp_path if driver else tmp_path / "none"),))
+    monkeypatch.setattr(doctor, "_ASK_TORCH", torch)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if torch is None else name)
+    check = doctor._gpu()
+    assert (check.state, detail in check.detail) == (state, True), check
 
 
 def test_doctor_fails_where_something_that_all_commands_need_is_missing(
