@@ -89,7 +89,7 @@ class Store:
         folder = Path(path)
         if (folder / _MARKER).exists():
             raise InputError(f"{folder} already is a trajectory store: open it instead.")
-        if folder.exists() and {entry.name for entry in folder.iterdir()} - {"journals", "segments"}:
+        if folder.exists() and not all(_unfinished(entry) for entry in folder.iterdir()):
             raise InputError(f"{folder} is not empty: a new trajectory store needs a folder of its own.")
         with durable.explained(folder):
             for part in ("journals", "segments"):
@@ -518,6 +518,11 @@ class _Clock:
         """The next stamp will be later than this one."""
         if stamp:
             self._last = max(self._last, int(stamp[:16], 16))
+
+
+def _unfinished(entry: Path) -> bool:
+    """Whether this is left of a process that died while it made a store."""
+    return entry.name in ("journals", "segments") or (entry.name.startswith(f".{_MARKER}.") and entry.suffix == ".tmp")
 
 
 def _check_marker(folder: Path) -> None:

@@ -114,6 +114,9 @@ def test_the_second_signal_ends_at_once_and_what_was_stored_stays(tmp_path: Path
         "2",
     ]
     process = start(*arguments, TOY_TASKS="4")
+    while not (run / "trajectories/store.json").exists():  # it hears signals from here on
+        assert process.poll() is None
+        time.sleep(0.05)
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)

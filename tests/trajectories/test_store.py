@@ -415,3 +415,13 @@ def test_a_journal_is_read_only_where_it_grew(store: Store, monkeypatch: pytest.
         assert len(reader) == 5
         monkeypatch.setattr(journal_records.RecordReader, "_new_frames", lambda _: pytest.fail("it was read again"))
         assert len(reader) == 5
+
+
+def test_a_store_whose_making_was_killed_can_be_made_again(tmp_path: Path) -> None:
+    for name in ("journals", "segments"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".store.json.4711.tmp").write_text("{")
+    with Store.create(tmp_path) as store:
+        store.append(episode(0))
+    with Store.open(tmp_path) as store:
+        assert len(store) == 1
