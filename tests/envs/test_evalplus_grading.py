@@ -150,6 +150,16 @@ def test_the_sets_have_a_process_each_and_within_one_state_is_kept() -> None:
     assert alike(mutating, "def f(x):\n    total = sum(x)\n    x.clear()\n    return total\n") == "pass"
 
 
+@pytest.mark.parametrize("inner", ["out", "[out]", "(out,)"])
+def test_a_result_counts_as_it_was_when_it_was_returned(inner: str) -> None:
+    listing = task(f"def f(x):\n    out = [x]\n    return {inner}\n", [[1], [2], [3]])
+    shared = f"out = []\ndef f(x):\n    out.clear()\n    out.append(x)\n    return {inner}\n"
+    assert alike(listing, shared) == "pass"
+    growing = f"out = []\ndef f(x):\n    out.append(x)\n    return {inner}\n"
+    assert graded(listing, growing)["official"].detail["base_failure"] == {"test": 1, "why": "wrong result"}
+    assert graded(listing, growing)["strict"].detail["base_failure"] == {"test": 1, "why": "wrong result"}
+
+
 CHEATS = {
     "an object that equals everything": "class A:\n    def __eq__(self, other): return True\n    __hash__ = None\ndef f(x): return A()\n",
     "a float that equals everything": "class A(float):\n    def __eq__(self, other): return True\n    def __hash__(self): return 0\n"
