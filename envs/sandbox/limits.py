@@ -8,6 +8,9 @@ from trajectories.failures import InputError
 SOURCE_BYTES = 256 * 1024
 """A longer source is not run: status `error`."""
 
+MOST_OUTPUT_BYTES = 1 << 27
+"""What a frame holds for certain."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -36,6 +39,10 @@ class Limits:
 
     def require_within(self, ceiling: "Limits") -> None:
         """InputError where a jail that was built for `ceiling` can't give this."""
+        if self.output_bytes > MOST_OUTPUT_BYTES:
+            raise InputError(
+                f"An output has {MOST_OUTPUT_BYTES} bytes at most, and output_bytes={self.output_bytes} are asked for."
+            )
         for name in ("memory_mib", "processes", "open_files", "file_mib"):
             wanted, most = getattr(self, name), getattr(ceiling, name)
             if wanted > most:

@@ -36,6 +36,7 @@ SHARED_ANONYMOUS_MASK, SHARED_ANONYMOUS = 0x2F, 0x21
 """The kind of a mapping and MAP_ANONYMOUS; MAP_SHARED with MAP_ANONYMOUS."""
 HUGE_PAGES = 0x40000
 MADV_PAGEOUT = 21
+F_SETLEASE = 1024
 RLIMIT_CORE = 4
 
 
@@ -58,11 +59,10 @@ def compiled() -> bytes:
     _refuse(rules, refuse, "setpriority", pyseccomp.Arg(1, pyseccomp.NE, 0))
     _refuse(rules, refuse, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, SHARED_ANONYMOUS_MASK, SHARED_ANONYMOUS))
     _refuse(rules, refuse, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, HUGE_PAGES, HUGE_PAGES))
+    _refuse(rules, refuse, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, F_SETLEASE))  # others would wait for it
     _refuse(rules, refuse, "madvise", pyseccomp.Arg(2, pyseccomp.EQ, MADV_PAGEOUT))
     _refuse(rules, refuse, "setrlimit", pyseccomp.Arg(0, pyseccomp.EQ, RLIMIT_CORE))
-    _refuse(
-        rules, refuse, "prlimit64", pyseccomp.Arg(1, pyseccomp.EQ, RLIMIT_CORE), pyseccomp.Arg(2, pyseccomp.NE, 0)
-    )
+    _refuse(rules, refuse, "prlimit64", pyseccomp.Arg(1, pyseccomp.EQ, RLIMIT_CORE), pyseccomp.Arg(2, pyseccomp.NE, 0))
     _refuse_families(rules, refuse, pyseccomp)
     for bit in _bits(NEW_NAMESPACES):
         _refuse(rules, refuse, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, bit, bit))

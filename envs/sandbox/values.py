@@ -23,6 +23,7 @@ MAX_EQUAL_HASHES = 64
 MAX_FRACTION_BITS = 1 << 14
 MAX_RANGE = 1 << 20
 """Items of a range, which has so many without taking any room: whoever puts them into a list or a set pays for them."""
+MAX_SPREAD = 1 << 24
 _DTYPE = re.compile(r"[<>|=]?[biufcSU][0-9]{1,7}")
 
 
@@ -206,3 +207,49 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 _CONTAINERS = (list, tuple, set, frozenset, dict, deque)
+
+
+def array_items(value: Any) -> int:
+    """Items of all numpy arrays in a decoded value, 0 where there is none. Compared with a list, each may be spread over all of it."""
+    found = 0
+    level: list[Any] = [value]
+    while level:
+        found += sum(part.size for part in level if type(part).__name__ == "ndarray")
+        level = [inner for part in level if isinstance(part, _CONTAINERS) for inner in _not_flat(part)]
+    return found
+
+
+def _not_flat(container: Any) -> Iterable[Any]:
+    items: Any = container.values() if isinstance(container, dict) else container
+    if set(map(type, items)) <= _FLAT:
+        return ()
+    return [item for item in items if type(item) not in _FLAT]
+
+
+_FLAT = frozenset((int, float, str, bool, type(None)))
+
+
+def spreads_too_far(value: Any, other: Any) -> bool:
+    """Whether comparing a decoded value with `other`, which is ours, could take memory without bound."""
+    items = array_items(value)
+    return items > 1 and items * max(1, _leaves(other)) > MAX_SPREAD
+
+
+def _leaves(value: Any) -> int:
+    if isinstance(value, list | tuple):
+        return sum(map(_leaves, cast("Iterable[Any]", value)))
+    return getattr(value, "size", 1)
+
+
+def as_set(items: Iterable[Any]) -> set[Any]:
+    """The set of items that came out of a jail. Undecodable where they were chosen so that a hash table chokes on them."""
+    found: set[Any] = set()
+    equal: Counter[int] = Counter()
+    for item in items:
+        before = len(found)
+        key = hash(item)
+        if equal[key] >= MAX_EQUAL_HASHES:
+            raise Undecodable("items that a hash table would choke on")
+        found.add(item)
+        equal[key] += len(found) - before
+    return found
