@@ -6,9 +6,14 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
+from envs.sandbox.values import array_items, spreads_too_far
+
 Number = Callable[[str], Decimal]
 
 _PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+
+
+_CANT_COMPARE = (ValueError, TypeError, ArithmeticError, RecursionError)
 
 
 class Uncomparable(ValueError):
@@ -55,11 +60,23 @@ def official_equality(got: Any, expected: Any) -> list[bool | int]:
     items (Q13) the first item's code and -4."""
     got = list(cast("tuple[Any, ...]", got)) if isinstance(got, tuple) else got
     if type(got).__module__ != "numpy":
-        return [bool(got == expected)]
+        return [_equality(got, expected)]
     return _array_codes(got, expected)
 
 
+def _equality(got: Any, expected: Any) -> bool | int:
+    """-4 where comparing raises, as it does for arrays in a list."""
+    if spreads_too_far(got, expected):
+        return -4
+    try:
+        return bool(got == expected)
+    except _CANT_COMPARE:
+        return -4
+
+
 def _array_codes(got: Any, expected: Any) -> list[bool | int]:
+    if spreads_too_far(got, expected):
+        return [-4]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -75,10 +92,21 @@ def _array_codes(got: Any, expected: Any) -> list[bool | int]:
 
 def strict_equality(got: Any, expected: Any) -> bool:
     """Equal as JSON values: a tuple as the whole result counts as a list, numpy's values count as Python's (Q13)."""
+    got = _without_arrays(got) if array_items(got) else got
     if type(got).__module__ == "numpy":
         got = got.tolist()
     got = list(cast("tuple[Any, ...]", got)) if isinstance(got, tuple) else got
     try:
         return bool(got == expected)
-    except RecursionError:
+    except _CANT_COMPARE:
         return False
+
+
+def _without_arrays(value: Any) -> Any:
+    """With lists in place of numpy's arrays, at any depth of lists, tuples and dicts."""
+    if isinstance(value, list | tuple):
+        parts = map(_without_arrays, cast("list[Any]", value))
+        return list(parts) if isinstance(value, list) else tuple(parts)
+    if isinstance(value, dict):
+        return {key: _without_arrays(part) for key, part in cast("dict[Any, Any]", value).items()}
+    return value.tolist() if type(value).__name__ == "ndarray" else value

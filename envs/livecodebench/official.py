@@ -138,8 +138,10 @@ class _Tests:
     def _compared(self, got: Any, expected: Any) -> list[Code]:
         if self.problem.kind == "call":
             return official_equality(got, expected)
+        if not isinstance(got, str):  # our part in the jail was taken over
+            return [-2]
         try:
-            return [True if same_output(str(got), expected) else -2]
+            return [True if same_output(got, expected) else -2]
         except Uncomparable:
             return [_NO_LIST]
 

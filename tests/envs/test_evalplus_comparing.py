@@ -155,7 +155,20 @@ def test_a_root_is_checked_on_the_coefficients_that_were_sent() -> None:
     assert both(NAN, 3.0, task) == (False, False)
     assert both(10**9000, 3.0, task) == (False, False)
     assert both(3.0, 3.0, task) == (True, True)
-    assert both(1 + 0j, 3.0, task) == (True, False)
+    assert both(1 + 0j, 3.0, task) == (False, False)
+
+
+def test_a_whole_number_of_numpy_that_wraps_around_to_0_is_no_root() -> None:
+    task = problem("find_zero", category="humaneval", atol=1e-4, inputs=[[[2, 3, 4, 6]]])
+    assert both(np.int64(-6148914691236517206), -0.7, task) == (False, False)
+
+
+def test_a_result_cant_cost_the_grader_its_memory() -> None:
+    task = problem(atol=1e-6, inputs=[[]])
+    assert both([[[1.0]] * 500] * 1000, [1.0] * 1000, task) == (False, False)
+    assert both([np.zeros((60_000, 1), "i1")], list(range(100_000)), problem(inputs=[[]])) == (False, False)
+    sets = problem("similar_elements", inputs=[[]])
+    assert both([(2**61 - 1) * number for number in range(1, 20_000)], {1}, sets) == (False, False)
 
 
 def test_an_object_counts_as_the_builtin_that_it_holds_whatever_it_says_of_itself() -> None:
