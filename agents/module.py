@@ -89,7 +89,24 @@ def make_agent(target: Any, name: str, options: AgentOptions) -> Agent:
     return wrap(agent, own_name if isinstance(own_name, str) else name, config)
 
 
+OURS = ("agents", "envs", "evaluators", "harness", "trajectories")
+"""Top-level packages of this distribution."""
+
+
+def _refuse_our_names(module_name: str, name: str) -> None:
+    """A module of the user's that is named as one of ours would never be found."""
+    top = module_name.partition(".")[0]
+    theirs = Path.cwd() / top
+    if top not in OURS or Path.cwd() == Path(__file__).resolve().parent.parent:
+        return
+    if theirs.is_dir() or theirs.with_suffix(".py").is_file():
+        raise InputError(
+            f"Agent {name!r}: the name {top!r} is taken by harness's own package, which comes first: rename {str(theirs)!r}."
+        )
+
+
 def _import(module_name: str, name: str) -> Any:
+    _refuse_our_names(module_name, name)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -62,10 +62,15 @@ class HarnessEnv(gymnasium.Env[tuple[Message, ...], Action]):
     called now), `task`, and after a step `calls`, `parse_error`, `turn`, `state`, `limit`. The reward is 0 until
     the episode ends, then the official score, also where a limit truncates it. `terminated` and `truncated` are
     never both true. Same seed and same actions give the same bytes. `step` before `reset` or after the end raises
-    RuntimeError.
+    RuntimeError, and TypeError for what is no Action; an environment without a task InputError.
     """
 
-    def __init__(self, task: str, settings: EnvSettings | None = None) -> None:
+    def __init__(self, task: str | None = None, settings: EnvSettings | None = None) -> None:
+        if not isinstance(task, str):
+            raise InputError(
+                f"An environment is one task's, not {task!r}'s: name it, as in make(ID, task=\"...\"); "
+                "'harness list tasks BENCH' shows the ids."
+            )
         self.settings = settings or EnvSettings()
         self.observation_space = ConversationSpace()
         self.action_space = ActionSpace(lambda: self.tools)
@@ -116,6 +121,11 @@ class HarnessEnv(gymnasium.Env[tuple[Message, ...], Action]):
         return opening.messages, {"tools": self.tools, "task": self.task}
 
     def step(self, action: Action) -> tuple[tuple[Message, ...], float, bool, bool, dict[str, Any]]:
+        if not isinstance(action, Action):  # pyright: ignore[reportUnnecessaryIsInstance] - not everybody checks types
+            raise TypeError(
+                f"step takes an Action, not {type(action).__name__}: from trajectories.schema import Action; "
+                'Action(content="...") says something.'
+            )
         if self._phase != "open":
             raise RuntimeError("The episode is over, or was never opened: call reset() before step().")
         answer = self._answer(action)

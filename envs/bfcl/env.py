@@ -30,7 +30,7 @@ MAX_TOOL_STEPS = 20
 class BFCLEnv(HarnessEnv):
     """One episode of one BFCL-v3 task; see the module."""
 
-    def __init__(self, task: str, settings: EnvSettings | None = None) -> None:
+    def __init__(self, task: str | None = None, settings: EnvSettings | None = None) -> None:
         self._asked = settings or EnvSettings()
         super().__init__(task, self._asked)
 

@@ -16,7 +16,7 @@ from trajectories.schema import Message, Task, Verdict
 class EvalPlusEnv(CodeEnv):
     """One episode of one EvalPlus task."""
 
-    def __init__(self, task: str, settings: EnvSettings | None = None) -> None:
+    def __init__(self, task: str | None = None, settings: EnvSettings | None = None) -> None:
         self._asked = settings or EnvSettings()
         super().__init__(task, self._asked)
 

@@ -26,7 +26,7 @@ class LiveCodeBenchEnv(CodeEnv):
 
     benchmark = "livecodebench"
 
-    def __init__(self, task: str, settings: EnvSettings | None = None) -> None:
+    def __init__(self, task: str | None = None, settings: EnvSettings | None = None) -> None:
         super().__init__(task, tasks.resolve(self.benchmark, settings or EnvSettings()))
 
     def _load(self, task_id: str) -> Task:

@@ -37,7 +37,7 @@ class ScenarioEnv(HarnessEnv):
 
     scenario: Scenario
 
-    def __init__(self, task: str, settings: EnvSettings | None = None) -> None:
+    def __init__(self, task: str | None = None, settings: EnvSettings | None = None) -> None:
         super().__init__(task, resolve(self.scenario, settings or EnvSettings()))
 
     def _load(self, task_id: str) -> Task:

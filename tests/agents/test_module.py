@@ -147,3 +147,15 @@ def test_an_answer_that_is_no_action_is_named(folder: Path) -> None:
 def test_a_wrong_thing_is_one_sentence(folder: Path, spec: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         registry.build(spec, AgentOptions())
+
+
+@pytest.mark.parametrize("taken", ["agents/mine.py", "envs.py"])
+def test_a_module_that_is_named_as_one_of_ours_is_told_that_the_name_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / taken).parent.mkdir(exist_ok=True)
+    (tmp_path / taken).write_text(SOURCE)
+    module = taken.removesuffix(".py").replace("/", ".")
+    with pytest.raises(InputError, match=f"the name '{module.partition('.')[0]}' is taken by harness's own package"):
+        registry.build(f"module:{module}:Echo", AgentOptions())

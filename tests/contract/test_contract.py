@@ -241,3 +241,19 @@ def test_each_rule_catches_the_environment_that_breaks_it(breaker: type[Sound], 
 
 def test_every_rule_has_a_breaker() -> None:
     assert {rule for _, rule in BREAKERS} == set(contract.RULES)
+
+
+@pytest.mark.parametrize("name", registry.BENCHMARKS)
+def test_an_environment_without_a_task_says_what_it_lacks(name: str) -> None:
+    for arguments in ({}, {"task": 7}):
+        with pytest.raises(
+            InputError, match=r"An environment is one task's, .* 'harness list tasks BENCH' shows the ids"
+        ):
+            gymnasium.make(f"envs:harness/{name}", **arguments)
+
+
+def test_a_step_that_is_no_action_says_what_one_is() -> None:
+    env = gymnasium.make("envs:harness/bfcl-v3", task="irrelevance_90000")
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match=r"step takes an Action, not str: from trajectories.schema import Action"):
+        env.step("text")  # type: ignore[arg-type]
