@@ -286,3 +286,30 @@ def test_the_score_table_is_pass_at_1_of_each_data_set(evalplus_data: Path) -> N
     assert (headline.name, headline.value, headline.n, headline.graded) == ("pass@1", 0.75, 542, 2)
     assert (humaneval.name, humaneval.value, humaneval.n) == ("humaneval", 0.5, 164)
     assert (mbpp.name, mbpp.value, mbpp.n) == ("mbpp", 1.0, 378)
+
+
+def test_official_wording_is_read_from_the_wheel_that_came_with_the_data(own_home: Path) -> None:
+    import zipfile
+
+    from envs.base import EnvSettings
+    from envs.evalplus.env import EvalPlusEnv
+
+    folder = own_home / "copy"
+    write(folder / "m.jsonl", record("Mbpp/7", prompt='"""Do it."""\n'))
+    with zipfile.ZipFile(folder / source.WHEEL, "w") as wheel:
+        wheel.writestr("evalplus/codegen.py", "raise SystemExit\ndef run():\n    instruction_prefix = 'Please do:'\n    if x:\n        instruction_prefix = 'fast'\n")  # fmt: skip
+    data.pull("evalplus", folder)
+    env = EvalPlusEnv("Mbpp/7", EnvSettings())
+    assert env.settings.texts == "official"
+    assert env.reset(seed=1)[0][0].content == 'Please do:\n```python\n"""Do it."""\n```'
+    ours = EvalPlusEnv("Mbpp/7", EnvSettings(texts="ours"))
+    assert not ours.reset(seed=1)[0][0].content.startswith("Please do")
+    assert not any("prompt texts" in sentence for sentence in registry.load("evalplus").missing("test"))
+
+
+def test_without_the_wheel_prompts_are_in_our_words_and_the_record_says_so(evalplus_data: Path) -> None:
+    from envs.base import EnvSettings
+
+    benchmark = registry.load("evalplus")
+    assert benchmark.resolve(EnvSettings(), "test").texts == "ours"
+    assert any("no official prompt texts" in sentence for sentence in benchmark.missing("test"))
