@@ -202,8 +202,11 @@ class EpisodeKey(Record):
     attempt: int
 
     def trajectory_id(self) -> str:
-        """The id under which this episode is stored, looked up and resumed: 32 hex digits."""
-        return digest(self.model_dump(mode="json"))
+        """The id under which this episode is stored, looked up and resumed: 32 hex digits.
+
+        The task's cluster is left out: it says how intervals are made, not what is played.
+        """
+        return digest(self.model_dump(mode="json", exclude={"task": {"cluster"}}))
 
 
 class Failure(Record):

@@ -102,6 +102,15 @@ def test_an_episode_that_ends_by_itself_is_terminated_and_graded_with_the_whole_
     assert all(step.timing is not None and step.state is not None for step in played.steps)
 
 
+def test_an_id_covers_the_content_of_the_task_and_not_how_intervals_are_made() -> None:
+    task = toybench.task_of(7)
+    ids = {
+        key().model_copy(update={"task": task.model_copy(update=change)}).trajectory_id()
+        for change in ({}, {"cluster": "another"}, {"digest": "0" * 32}, {"id": "toy_00008"})
+    }
+    assert len(ids) == 3
+
+
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones() -> None:
     first, second = (run_episode(toybench.ToyEnv("toy_00007"), RandomCalls(), key(seed=3)) for _ in range(2))
     assert first.content_bytes() == second.content_bytes()
