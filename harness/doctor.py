@@ -1,7 +1,6 @@
 """The body of `harness doctor`: what this machine has, what it lacks, and how to get it."""
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import shutil
@@ -121,7 +120,7 @@ def _gpu() -> Check:
     driver = next((path for path in GPU_DRIVERS if Path(path).exists()), None)
     if driver is None:
         return Check("gpu", "optional", "no driver is loaded: local models run on the CPU")
-    if importlib.util.find_spec("torch") is None:
+    if not _has_torch():
         return Check("gpu", "optional", f"{driver} is there, torch is not: pip install 'lopd-harness[hf]'")
     command = [sys.executable, "-c", _ASK_TORCH]
     try:
@@ -135,6 +134,10 @@ def _gpu() -> Check:
             "gpu", "optional", f"{driver} is there, but torch sees no GPU ({last}): local models run on the CPU"
         )
     return Check("gpu", "ok", found)
+
+
+def _has_torch() -> bool:
+    return any(importlib.metadata.distributions(name="torch"))
 
 
 _ASK_TORCH = """

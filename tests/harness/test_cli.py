@@ -160,7 +160,7 @@ def test_doctor_says_what_gpu_torch_sees(
 ) -> None:
     monkeypatch.setattr(doctor, "GPU_DRIVERS", (str(tmp_path if driver else tmp_path / "none"),))
     monkeypatch.setattr(doctor, "_ASK_TORCH", torch)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if torch is None else name)
+    monkeypatch.setattr(doctor, "_has_torch", lambda: torch is not None)
     check = doctor._gpu()
     assert (check.state, detail in check.detail) == (state, True), check
 
@@ -172,6 +172,35 @@ def test_doctor_fails_where_something_that_all_commands_need_is_missing(
     ran = cli("doctor", "--json")
     assert ran.code == 1
     assert "are needed" in next(check["detail"] for check in json.loads(ran.out) if check["state"] == "missing")
+
+
+CORE_ONLY = """
+import sys
+EXTRAS = {"torch", "transformers", "peft", "jinja2", "tokenizers", "safetensors", "faiss", "docker", "pytest"}
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Lacking())
+from harness.cli import run
+for command in (
+    "eval -b bfcl-v3 --split sample -a scripted:oracle -a scripted:random -o run -q",
+    "list", "doctor", "report run", "leaderboard run", "trajectories stats run", "rescore run",
+    "eval -b bfcl-v3 --split sample -a hf:nowhere",
+):
+    print(command.split()[0], run(command.split()), file=sys.stderr)
+"""
+
+
+def test_a_core_install_plays_scripted_agents_and_says_what_a_local_model_needs(tmp_path: Path) -> None:
+    environment = {**os.environ, "HARNESS_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", CORE_ONLY], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    said = done.stderr.splitlines()
+    for line in ("eval 0", "list 0", "doctor 0", "report 0", "leaderboard 0", "trajectories 0", "rescore 0", "eval 2"):
+        assert line in said, done.stderr
+    assert "pip install 'lopd-harness[hf]'" in said[-2]
 
 
 FAULT = "from harness import cli; import harness.listing; harness.listing.show = lambda *a, **k: 1 // 0; cli.main()"
