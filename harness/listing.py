@@ -24,7 +24,10 @@ def show(what: str | None, *, as_json: bool) -> None:
     for kind, found in rows.items():
         if what is None:
             out(f"{kind}:")
-        _print_rows(found)
+        if kind == "benchmarks":
+            _print_named(found)
+        else:
+            _print_rows(found)
 
 
 def show_tasks(name: str | None, split: str | None, categories: Sequence[str], *, as_json: bool) -> None:
@@ -169,18 +172,29 @@ def _print_rows(rows: Sequence[Row]) -> None:
     """One line a row, values in columns; lists joined, empty ones left out. A terminal's lines are wrapped to its width."""
     cells = [[_text(value) for value in row.values()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=False)]
-    width = terminal_width(sys.stdout)
     for line in cells:
         padded = (cell.ljust(min(width, 40)) for cell, width in zip(line, widths, strict=False) if width)
-        text = "  " + "  ".join(padded).rstrip()
-        for part in [text] if width is None else _wrapped(text, width):
-            out(part)
+        _print_wrapped("  ".join(padded).rstrip())
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text.strip(), max(width, 20), initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
-    )
+def _print_named(rows: Sequence[Row]) -> None:
+    """Name and title of each row on a line, and each other field that says something on one of its own."""
+    for row in rows:
+        _print_wrapped(f"{row['name']}: {row['title']}")
+        for name, value in row.items():
+            if value and name not in ("name", "title"):
+                _print_wrapped(f"{name}: {_text(value)}", "    ")
+
+
+def _print_wrapped(text: str, indent: str = "  ") -> None:
+    width = terminal_width(sys.stdout)
+    if width is None:
+        out(indent + text)
+        return
+    for part in textwrap.wrap(
+        text, max(width, 20), initial_indent=indent, subsequent_indent="      ", break_on_hyphens=False
+    ):
+        out(part)
 
 
 def _text(value: Any) -> str:

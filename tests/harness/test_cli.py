@@ -60,6 +60,17 @@ def test_each_kind_of_thing_is_listed_for_people_and_as_json(cli: Cli) -> None:
     assert all(row["unit"] and row["description"] for row in everything["metrics"])
 
 
+def test_a_benchmark_is_listed_with_what_its_options_may_be(cli: Cli) -> None:
+    lines = cli("list", "benchmarks").out.splitlines()
+    at = lines.index("  toy: Toy")
+    assert lines[at + 1 : at + 5] == [
+        "    splits: test, sample",
+        "    categories: even, odd",
+        "    languages: en",
+        "    profiles: default",
+    ]
+
+
 def test_the_tasks_of_a_benchmark_are_listed_with_their_categories(cli: Cli) -> None:
     rows = json.loads(cli("list", "tasks", "toy", "--category", "od*", "--json").out)
     assert rows == [{"id": f"toy_{n:05d}", "category": "odd"} for n in (1, 3, 5, 7)]
