@@ -110,4 +110,10 @@ def _raised(text: str) -> tuple[str, str, str] | None:
         name, said, form = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return None
-    return (name, said, form) if all(type(part) is str for part in (name, said, form)) else None
+    return _told(name, said, form) if all(type(part) is str for part in (name, said, form)) else None
+
+
+def _told(name: str, said: str, form: str) -> tuple[str, str, str]:
+    """Without lone surrogates, which no file and no terminal takes."""
+    name, said, form = (part.encode("utf-8", "replace").decode() for part in (name, said, form))
+    return name, said, form

@@ -82,6 +82,8 @@ CGROUPS = (
 RESERVE_BYTES = 96 << 20
 """Memory that has to stay free under the jail's limit: at the limit the kernel chooses whom to kill, and it may choose us."""
 SYSV = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
+SOCKET_BYTES = 1 << 19
+"""What a socket is taken to hold: its buffers are the kernel's memory, which no count of a process shows."""
 SOCKETS = ("/proc/net/sockstat", "/proc/net/sockstat6")
 PRELOADED = (
     "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "io",
@@ -584,6 +586,7 @@ class Zygote:
         pages = _statm(os.getpid())
         self.address_space, self.anonymous = pages[0] * resource.getpagesize(), pages[1] - pages[2]
         self.ready_marks = self._marks()
+        self.sockets = _sockets()
         self.cgroup = next((paths for paths in CGROUPS if all(map(os.path.exists, paths))), None)
         self.oom_kills = _oom_kills()
 
@@ -649,10 +652,17 @@ class Zygote:
             self._weigh()
 
     def _weigh(self) -> None:
-        shared, free = self._cgroup_memory() if self.cgroup else (0, RESERVE_BYTES)
-        if free < RESERVE_BYTES or self._anonymous_pages() + shared // resource.getpagesize() > self.memory_pages:
+        if self._anonymous_pages() + self._hidden_pages() > self.memory_pages:
             self.killed = "memory"
             self._kill()
+
+    def _hidden_pages(self) -> int:
+        """Memory that no process' own count shows, in pages; more than any limit where the jail is nearly full."""
+        if self.bare:
+            return 0  # the numbers would be those of the whole machine
+        shared, free = self._cgroup_memory() if self.cgroup else (0, RESERVE_BYTES)
+        sockets = SOCKET_BYTES * (_sockets() - self.sockets)
+        return self.memory_pages + 1 if free < RESERVE_BYTES else (shared + sockets) // resource.getpagesize()
 
     def _cgroup_memory(self) -> tuple[int, int]:
         """Bytes that no process' own count shows: in shared memory that is no file, and what is left before the jail's limit."""
@@ -738,7 +748,8 @@ class Zygote:
 
     def _traces(self) -> list[str]:
         """The places where the submission left something. A jail with traces is not used again."""
-        if self._marks() == self.ready_marks and not any(map(_has_rows, SYSV)) and not _has_connections():
+        connected = not self.bare and _has_connections()
+        if self._marks() == self.ready_marks and not any(map(_has_rows, SYSV)) and not connected:
             return []
         changed = [
             path
@@ -746,7 +757,7 @@ class Zygote:
             if now != before
         ]
         changed += [path for path in SYSV if _has_rows(path)]
-        return [*changed, SOCKETS[0]] if _has_connections() else changed
+        return [*changed, SOCKETS[0]] if connected else changed
 
 
 def _wake_pipe() -> int:
@@ -783,6 +794,13 @@ def _has_connections() -> bool:
                 ):
                     return True
     return False
+
+
+def _sockets() -> int:
+    """How many sockets the jail's network has."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(_text_of(SOCKETS[0]).split()[2])
+    return 0
 
 
 def _text_of(path: str) -> str:

@@ -37,6 +37,8 @@ SHARED_ANONYMOUS_MASK, SHARED_ANONYMOUS = 0x2F, 0x21
 HUGE_PAGES = 0x40000
 MADV_PAGEOUT = 21
 F_SETLEASE = 1024
+SOL_SOCKET, BUFFER_SIZES = 1, (7, 8, 32, 33)
+"""SO_SNDBUF and SO_RCVBUF: what a socket may hold of the kernel's memory stays as small as the system makes it."""
 RLIMIT_CORE = 4
 
 
@@ -60,6 +62,14 @@ def compiled() -> bytes:
     _refuse(rules, refuse, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, SHARED_ANONYMOUS_MASK, SHARED_ANONYMOUS))
     _refuse(rules, refuse, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, HUGE_PAGES, HUGE_PAGES))
     _refuse(rules, refuse, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, F_SETLEASE))  # others would wait for it
+    for option in BUFFER_SIZES:
+        _refuse(
+            rules,
+            refuse,
+            "setsockopt",
+            pyseccomp.Arg(1, pyseccomp.EQ, SOL_SOCKET),
+            pyseccomp.Arg(2, pyseccomp.EQ, option),
+        )
     _refuse(rules, refuse, "madvise", pyseccomp.Arg(2, pyseccomp.EQ, MADV_PAGEOUT))
     _refuse(rules, refuse, "setrlimit", pyseccomp.Arg(0, pyseccomp.EQ, RLIMIT_CORE))
     _refuse(rules, refuse, "prlimit64", pyseccomp.Arg(1, pyseccomp.EQ, RLIMIT_CORE), pyseccomp.Arg(2, pyseccomp.NE, 0))
