@@ -18,7 +18,7 @@ from harness.interrupts import Interrupts
 from harness.limits import RETRIES, Retry
 from harness.plan import Resolved, check_resumable, of_one_category, resolve
 from harness.progress import Tally, show
-from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free
+from harness.run_dir import Lock, Planned, RunDir, RunRecord, check_free, together
 from harness.runner import Job, NothingGetsThrough, Runner, Settings
 from harness.sandbox import choose_sandbox, described
 from trajectories.failures import InfrastructureError, InputError
@@ -86,8 +86,6 @@ def _options(command: Command, config: Path | None, flags: Mapping[str, Any]) ->
 
 
 def _run(command: Command, options: EvalOptions, resolved: Resolved) -> int:
-    from harness.report_text import together
-
     path = Path(options.output) if options.output else _new_path(command, resolved)
     if not (command.resume and (path / "run.json").exists()):
         check_free(path)

@@ -16,11 +16,10 @@ from harness.report_text import (
     notes,
     number,
     score_columns,
-    together,
     values_of,
     with_interval,
 )
-from harness.run_dir import NotRun
+from harness.run_dir import NotRun, together
 from harness.tables import Section, Table
 
 

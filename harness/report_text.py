@@ -12,7 +12,7 @@ from evaluators.failures import TRUNCATED
 from evaluators.leaderboard import all_whole
 from evaluators.scores import MEAN, AgentScores, Cell, Estimate, GraderScores
 from harness.config import EvalOptions
-from harness.run_dir import BenchmarkPlan, NotRun
+from harness.run_dir import BenchmarkPlan, NotRun, together
 from harness.tables import Block, Code, Section, Table, width_of
 
 if TYPE_CHECKING:
@@ -246,15 +246,6 @@ def _ends(result: "Result", run: str) -> Iterator[str]:
 def _left_out(report: "Report") -> Iterator[str]:
     for benchmark in report.plan.benchmarks:
         yield from (f"Left out of {benchmark.name}: {text}" for text in together(benchmark.left_out))
-
-
-def together(sentences: Iterable[str]) -> Iterator[str]:
-    """Parts that are left out for the same reason in one text: `a is left out. Why.` and `b is left out. Why.` are `a, b. Why.`"""
-    reasons: dict[str, list[str]] = {}
-    for sentence in sentences:
-        part, out, reason = sentence.partition(" is left out. ")
-        reasons.setdefault(reason if out else sentence, []).extend([part] if out else [])
-    yield from (f"{', '.join(parts)}. {reason}" if parts else reason for reason, parts in reasons.items())
 
 
 def _not_run(skipped: Iterable[NotRun]) -> Iterator[str]:

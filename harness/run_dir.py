@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
@@ -54,6 +54,15 @@ class BenchmarkPlan(Record):
     """How many tasks of the split there were to choose from; 0: an older run, which didn't say."""
     left_out: tuple[str, ...] = ()
     """What of the split can't be played here, though the filters would take it: a sentence each."""
+
+
+def together(sentences: Iterable[str]) -> Iterator[str]:
+    """Parts that are left out for the same reason in one text: `a is left out. Why.` and `b is left out. Why.` are `a, b. Why.`"""
+    reasons: dict[str, list[str]] = {}
+    for sentence in sentences:
+        part, out, reason = sentence.partition(" is left out. ")
+        reasons.setdefault(reason if out else sentence, []).extend([part] if out else [])
+    yield from (f"{', '.join(parts)}. {reason}" if parts else reason for reason, parts in reasons.items())
 
 
 class AgentPlan(Record):
