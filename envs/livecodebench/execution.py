@@ -115,13 +115,18 @@ def extract(text: str, reasoned: bool) -> str:
     return text.split("[/ANSWER]")[0].strip() if "[/ANSWER]" in text else text.split("\n")[0].strip()
 
 
-def passes(worker: Worker, question: Question, answer: str) -> tuple[bool, str]:
-    """Whether the extracted answer is the value of the call, and why not."""
+def passes(worker: Worker, question: Question, answer: str, grader: str) -> tuple[bool, str]:
+    """Whether the extracted answer is the value of the call, and why not.
+
+    `official` runs an answer that is no literal, as upstream does, so that `f( 3)` passes where f(3) is asked; `strict` wants a value.
+    """
     if question.call in answer:
         return False, "the answer holds the call itself"
     try:
         said = literal.value_of(answer)
-    except NoValue:
+    except NoValue as error:
+        if grader == "strict":
+            return False, str(error)[:200]
         source = f"{question.code}\ndef _said():\n    return (\n{answer}\n)\n"
         limits = Limits(wall_s=TIME_LIMIT_S)
         called = worker.call_all(Code(source, IMPORTS), [request("_said")], limits, stop=True)

@@ -63,7 +63,7 @@ class Rows(NamedTuple):
 
 def _run_execution(question: execution.Question, answer: str, grader: str) -> tuple[bool, str]:
     with judging.lease() as worker:
-        return execution.passes(worker, question, answer)
+        return execution.passes(worker, question, answer, grader)
 
 
 OUTPUT_PREDICTION = Scenario(

@@ -87,7 +87,7 @@ def both(out: Any, expected: Any, task: Problem | None = None) -> tuple[bool, bo
         (10**400, 1.0, False, False),
         (1 + 1e-9j, 1 + 0j, False, True),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_values_are_compared_as_the_rules_say(out: Any, expected: Any, official: bool, strict: bool) -> None:
     assert both(out, expected) == (official, strict)

@@ -199,13 +199,17 @@ def test_the_other_scenarios_grade_official_rows(home: Path) -> None:
     grade("livecodebench-testoutput", path, out, options={})
     assert [json.loads(line)["passed"] for line in out.getvalue().splitlines()] == [True, False, True]
     path.write_text(json.dumps([
-        {"id": "harness_0", "pred_list": ["[5, 8, 0]", "spread([4, 1, 9])", "[9 - 4] + [8, 0]", "list(map(int, '580'))", "1 / 0", "(5"]},
+        {"id": "harness_0", "pred_list": ["[5, 8, 0]", "spread([4, 1, 9])", "[9 - 4] + [8, 0]", "list(map(int, '580'))", "1 / 0", "(5",
+                                          "spread( [4, 1, 9])"]},
         {"id": "harness_4", "output_list": ["[ANSWER] assert balanced('(()())') == (True, 2) [/ANSWER]"]},
     ]))  # fmt: skip
-    out = io.StringIO()
-    grade("livecodebench-execution", path, out, options={}, grader="strict")
-    passed = [json.loads(line)["passed"] for line in out.getvalue().splitlines()]
-    assert passed == [True, False, True, True, False, False, True]
+    passed: dict[str, list[bool]] = {}
+    for grader in ("official", "strict"):
+        out = io.StringIO()
+        grade("livecodebench-execution", path, out, options={}, grader=grader)
+        passed[grader] = [json.loads(line)["passed"] for line in out.getvalue().splitlines()]
+    assert passed["official"] == [True, False, True, True, False, False, True, True]
+    assert passed["strict"] == [True, False, False, False, False, False, False, True]  # an answer is a value
 
 
 def test_scenario_data_is_told_by_its_records(home: Path) -> None:
