@@ -25,6 +25,9 @@ STRICT_VERSION = 1
 NO_RESPONSE = "no_response"
 """The error type of an episode that was over before the model said anything: silence passes no task, an empty text may."""
 
+WRONG_TYPE = "wrong_type"
+"""The error type of a single-turn output that is neither text nor a list. Known difference: upstream takes it, and null, for a refusal."""
+
 _LONGEST_DETAIL = 2_000
 _LONGEST_INT = 1_024
 
@@ -85,8 +88,10 @@ def outcome(row: Row, output: RawOutput, grader: str) -> Outcome:
     if row.multi_turn:
         found = _multi_turn(row, output, grader)
         return found if output.answered else found._replace(valid=False, error_type=NO_RESPONSE)
-    if not output.answered:
+    if not output.answered or output.value is None:
         return Outcome(False, NO_RESPONSE)
+    if not isinstance(output.value, str | list):
+        return Outcome(False, WRONG_TYPE, {"message": f"The output is of type {type(output.value).__name__}."})
     decoded = decode_single(output.value, row.language, native=output.native)
     strict = grader == "strict"
     if "relevance" in row.category:

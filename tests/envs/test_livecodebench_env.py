@@ -209,7 +209,7 @@ def test_the_other_scenarios_grade_official_rows(home: Path) -> None:
         grade("livecodebench-execution", path, out, options={}, grader=grader)
         passed[grader] = [json.loads(line)["passed"] for line in out.getvalue().splitlines()]
     assert passed["official"] == [True, False, True, True, False, False, True, True]
-    assert passed["strict"] == [True, False, False, False, False, False, False, True]  # an answer is a value
+    assert passed["strict"] == [True, False, True, False, False, False, False, True]  # an answer is a value
 
 
 def test_scenario_data_is_told_by_its_records(home: Path) -> None:

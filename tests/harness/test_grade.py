@@ -77,6 +77,13 @@ def test_any_result_is_graded_whatever_its_type(tmp_path: Path, result: Any, pas
     assert verdicts(write(tmp_path / "p.jsonl", [{"id": "simple_0", "result": result}])) == [passed]
 
 
+@pytest.mark.parametrize(("result", "passed"), [(None, False), (3, False), ({}, False), ("", True), ([], True)])
+@pytest.mark.parametrize("grader", ["official", "strict"])
+def test_no_result_is_no_refusal(tmp_path: Path, result: Any, passed: bool, grader: str) -> None:
+    path = write(tmp_path / "p.jsonl", [{"id": "irrelevance_0", "result": result}])
+    assert verdicts(path, grader=grader) == [passed]
+
+
 @pytest.mark.parametrize(
     "result", [None, "text", 3, [], [None] * 4, [["x"]] * 4, [[{"ls": 1}]] * 4, [[[1]]] * 4, [[["a"]]] * 4]
 )
