@@ -38,13 +38,14 @@ parity: oracle ## the long form of the parity proofs
 		$(PYTEST) tests/parity --timeout 3600
 
 kills: .venv/.ready ## the long form of the crash proofs
-	HARNESS_KILLS=25 $(PYTEST) tests/faults --timeout 3600
+	HARNESS_KILLS=25 HARNESS_STORE_KILLS=256 HARNESS_STORE_FLIPS=300 $(PYTEST) tests/faults --timeout 3600
 
 speed: oracle ## graders beside upstream's, CPU seconds in one run
 	HARNESS_HOME=.cache/home $(BIN)/harness data pull bfcl-v3
 	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/single_turn_speed.py
 	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/multi_turn_speed.py
 	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/livecodebench_speed.py
+	HARNESS_HOME=.cache/home $(BIN)/python tests/perf/evalplus_speed.py
 
 overhead: .venv/.ready ## what the harness itself costs
 	HARNESS_HOME=.cache/home $(BIN)/harness data pull bfcl-v3
