@@ -7,6 +7,7 @@ A benchmark lists tasks, makes environments, grades and aggregates; its folder i
 
 import random
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -176,6 +177,18 @@ class TaskScore(NamedTuple):
     task: Task
     attempt: int
     score: float | None
+
+
+def task_means(scores: Iterable[TaskScore]) -> dict[str, list[float]]:
+    """The mean over attempts of each task that has a verdict, by category, in the order of the scores."""
+    attempts: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for score in scores:
+        if score.score is not None:
+            attempts[score.task.category, score.task.id].append(score.score)
+    means: defaultdict[str, list[float]] = defaultdict(list)
+    for (category, _), values in attempts.items():
+        means[category].append(sum(values) / len(values))
+    return dict(means)
 
 
 class Score(NamedTuple):

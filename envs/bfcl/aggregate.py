@@ -6,11 +6,10 @@ category have a verdict, its accuracy is over those, while upstream can't score 
 by their mean.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from envs.base import Score, TaskScore
+from envs.base import Score, TaskScore, task_means
 
 PINNED_COUNTS = {
     "simple": 400, "multiple": 200, "parallel": 200, "parallel_multiple": 200, "java": 100, "javascript": 50,
@@ -49,24 +48,12 @@ ORDER = ("overall", "non_live", "live", "multi_turn", "non_live_ast", "simple_as
 def table(scores: Sequence[TaskScore], counts: Mapping[str, int]) -> tuple[Score, ...]:
     """`overall` first, then the groups, then the categories of `counts` (its tasks by category)."""
     cells = {name: Score(name, None, n, 0) for name, n in counts.items()}
-    for category, values in _by_category(scores).items():
+    for category, values in task_means(scores).items():
         value = sum(values) / len(values) if values else None
         cells[category] = Score(category, value, counts.get(category, len(values)), len(values))
     for name, group in GROUPS.items():
         cells[name] = _mean(name, [cells.get(part, Score(part, None, 0, 0)) for part in group.parts], group.weighted)
     return tuple(cells[name] for name in (*ORDER, *(name for name in cells if name not in GROUPS)))
-
-
-def _by_category(scores: Iterable[TaskScore]) -> dict[str, list[float]]:
-    """The mean over attempts of each task that has a verdict, by category."""
-    attempts: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    for score in scores:
-        if score.score is not None:
-            attempts[score.task.category, score.task.id].append(score.score)
-    means: defaultdict[str, list[float]] = defaultdict(list)
-    for (category, _), values in attempts.items():
-        means[category].append(sum(values) / len(values))
-    return means
 
 
 def _mean(name: str, parts: Sequence[Score], weighted: bool) -> Score:

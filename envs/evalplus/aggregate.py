@@ -4,17 +4,16 @@ A task counts by the mean of its attempts, which is upstream's pass@1 estimate. 
 headline is over all tasks of the split.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from envs.base import Score, TaskScore
+from envs.base import Score, TaskScore, task_means
 
 HEADLINE = "pass@1"
 
 
 def table(scores: Sequence[TaskScore], counts: Mapping[str, int]) -> tuple[Score, ...]:
     """The headline, then each category of `counts` (tasks by category)."""
-    means = _means(scores)
+    means = task_means(scores)
     cells = [_cell(category, means.get(category, []), n) for category, n in counts.items()]
     everything = [value for values in means.values() for value in values]
     return (_cell(HEADLINE, everything, sum(counts.values())), *cells)
@@ -22,14 +21,3 @@ def table(scores: Sequence[TaskScore], counts: Mapping[str, int]) -> tuple[Score
 
 def _cell(name: str, values: Sequence[float], n: int) -> Score:
     return Score(name, sum(values) / len(values) if values else None, n, len(values))
-
-
-def _means(scores: Sequence[TaskScore]) -> Mapping[str, list[float]]:
-    attempts: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    for score in scores:
-        if score.score is not None:
-            attempts[score.task.category, score.task.id].append(score.score)
-    means: defaultdict[str, list[float]] = defaultdict(list)
-    for (category, _), values in attempts.items():
-        means[category].append(sum(values) / len(values))
-    return means
