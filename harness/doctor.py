@@ -65,7 +65,9 @@ def _packages() -> Iterator[Check]:
         extra = _extra(requirement)
         if requirement.name in seen:
             continue
-        if extra in {"test", "dev"} or (requirement.marker and not requirement.marker.evaluate({"extra": extra or ""})):
+        if extra in {"test", "dev", "all"} or (
+            requirement.marker and not requirement.marker.evaluate({"extra": extra or ""})
+        ):
             continue
         seen.add(requirement.name)
         yield _package(requirement, extra)

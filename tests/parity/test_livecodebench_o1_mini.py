@@ -40,6 +40,12 @@ THREADS = {"abc368_f", "abc382_c"}
 READ_ALL_AGAIN = {"abc303_d", "abc338_d", "abc380_c"}
 """`read()` after `readline()`: recorded as passes, before upstream's mock of standard input gave the whole text each time."""
 
+SPEED = {"3406", "abc301_e", "abc363_c"}
+"""Recorded -3 (6 s). With time enough they pass (a test shows it), in 4 to 7 s where this was written: either verdict is right."""
+
+MEMORY = {"abc361_f"}
+"""Recorded -3; with more time it runs out of memory instead (-4)."""
+
 BROKEN_RECORDS = {"3484"}
 """The assembled test lost the quotes of its expected text: no right answer passes it, for any grader."""
 
@@ -118,9 +124,9 @@ def test_what_was_graded_fail_fails_its_recorded_test_with_the_same_code(
     graded: dict[str, tuple[Case, Ran, Ran]],
 ) -> None:
     failed = {key: found for key, found in graded.items() if not found[0].passed and found[0].has_its_failure}
-    assert {key for key, (_, ran, _) in failed.items() if ran.passed} == set()
+    assert {key for key, (_, ran, _) in failed.items() if ran.passed} <= SPEED
     other = {key for key, (case, ran, _) in failed.items() if ran.error_code != case.error_code}
-    assert other == OPEN_0
+    assert other - SPEED - MEMORY == OPEN_0
     print(f"\n{len(failed)} recorded failures with their tests")
 
 
@@ -129,7 +135,7 @@ def test_the_six_artefacts_of_the_grader_fail_official_and_pass_strict(
     graded: dict[str, tuple[Case, Ran, Ran]],
 ) -> None:
     failed = {key: found for key, found in graded.items() if not found[0].passed and found[0].has_its_failure}
-    assert {key for key, (_, _, ran) in failed.items() if ran.passed} == OPEN_0 | THREADS
+    assert {key for key, (_, _, ran) in failed.items() if ran.passed} - SPEED == OPEN_0 | THREADS
     for key in THREADS:
         assert graded[key][1].error_code == -2
     for key in OPEN_0:
@@ -137,3 +143,12 @@ def test_the_six_artefacts_of_the_grader_fail_official_and_pass_strict(
     for key in READ_ALL_AGAIN:
         assert graded[key][1].error_code == -2
         assert graded[key][2].passed
+
+
+@pytest.mark.study
+@pytest.mark.usefixtures("graded")
+def test_what_was_too_slow_is_right_where_there_is_time(shared_data: Path) -> None:
+    keys = SPEED if os.environ.get("HARNESS_LCB") == "full" else {"abc363_c"}
+    for case in (cases(shared_data / "livecodebench")[key] for key in sorted(keys)):
+        with judging.lease() as worker:
+            assert official.grade(worker, case.problem, case.code, SLOW_MACHINE_S).passed
