@@ -27,6 +27,9 @@ from harness.run_dir import RunDir
 from trajectories.schema import Message, ToolCall, ToolSpec, Trajectory
 
 ROOT = Path(__file__).resolve().parents[2]
+# Whether the wheel is pulled decides whose wording the samples have: not to change between two plays.
+pytestmark = pytest.mark.usefixtures("bfcl_data")
+
 TASKS = int(os.environ.get("HARNESS_REAL_MODEL", "0"))
 # One thread each for torch: more of them spin against each other wherever cores are shared.
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
