@@ -11,6 +11,7 @@ eval: .venv/.ready ## a small leaderboard over the bundled sample tasks
 	$(BIN)/harness eval -b bfcl-v3 -b evalplus -b livecodebench --split sample --sandbox local -a scripted:oracle -a scripted:random -a scripted:nop
 
 test: .venv/.ready oracle
+	HARNESS_HOME=.cache/home $(BIN)/harness data pull bfcl-v3
 	$(PYTEST) -n 2 --dist loadgroup
 
 setup: .venv/.ready
