@@ -71,6 +71,8 @@ class JournalWriter:
             "Nothing that was reported done is lost: resume."
         )
         self._changed = threading.Condition()
+        self._file = threading.Lock()
+        """Held while the file is written to or cut, so that nothing is written behind a cut."""
         self._syncing = False
         temporary = folder / f".{self.name}.tmp"  # others see the journal only once its lock is held
         with durable.explained(self.path):
@@ -91,17 +93,20 @@ class JournalWriter:
         """Appends the frame whose payload `build` makes from its offset. Not yet durable: see `wait_durable`.
 
         A write that fails is cut off again and raises InfrastructureError; the journal stays usable if the cut succeeds.
+        So does one into a journal that a failed fsync has just ended.
         """
         offset = self.size
         payload = build(offset)
         head = _FRAME.pack(_MARKER, len(payload), _checksum(self.name, offset, payload))
-        with durable.explained(self.path):
+        with self._file, durable.explained(self.path):
+            if self.broken:
+                raise InfrastructureError(self._failure)
             try:
                 durable.write_all(self._fd, head + payload)
             except BaseException:
                 self._cut(offset)
                 raise
-        self.size = offset + len(head) + len(payload)
+            self.size = offset + len(head) + len(payload)
         return Frame(offset, self.size, payload)
 
     def wait_durable(self, end: int) -> None:
@@ -144,8 +149,9 @@ class JournalWriter:
                 if synced:
                     self._durable = max(self._durable, target)
                 else:  # after a failed fsync the kernel may have dropped the pages: nothing written since counts
-                    self._cut(self._durable)
-                    self.broken = True
+                    with self._file:
+                        self._cut(self._durable)
+                        self.broken = True
                 self._changed.notify_all()
 
     def _cut(self, length: int) -> None:
