@@ -13,6 +13,8 @@ from toyrun import contents, harness, reports, start
 EPISODES = 300
 KILLS = int(os.environ.get("HARNESS_KILLS", "5"))
 """25 in the full study."""
+PACE = {"TOY_PACE": str(max(0.03, 0.005 * KILLS))}
+"""The more kills, the slower the play: each is to meet a run that is not done yet, also on a fast machine."""
 AIMS = (
     "",
     "",
@@ -41,11 +43,11 @@ def run_arguments(run: Path, agent: str = "module:toyagents:Paced", *more: str) 
 def test_a_run_that_is_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
     rng = random.Random(KILLS)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    undisturbed = start(*run_arguments(whole), TOY_TASKS=str(EPISODES))
+    undisturbed = start(*run_arguments(whole), TOY_TASKS=str(EPISODES), **PACE)
     deaths = 0
     for _ in range(KILLS):
         deaths += _killed(run_arguments(killed, "module:toyagents:Paced", "--resume"), rng)
-    last = harness(*run_arguments(killed, "module:toyagents:Paced", "--resume"), TOY_TASKS=str(EPISODES))
+    last = harness(*run_arguments(killed, "module:toyagents:Paced", "--resume"), TOY_TASKS=str(EPISODES), **PACE)
     table, _ = undisturbed.communicate(timeout=120)
     assert last.returncode == undisturbed.returncode == 0, last.stderr
     assert deaths == KILLS
@@ -57,7 +59,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_an_undisturbed_one(tmp_pat
 
 def _killed(arguments: list[str], rng: random.Random) -> bool:
     """Start the command and see it die: in the aimed call, or at a random moment. Whether it did not end by itself."""
-    process = start(*arguments, TOY_TASKS=str(EPISODES), TOY_DIE=rng.choice(AIMS))
+    process = start(*arguments, TOY_TASKS=str(EPISODES), TOY_DIE=rng.choice(AIMS), **PACE)
     try:
         process.communicate(timeout=rng.uniform(0.2, 2.2))
     except subprocess.TimeoutExpired:

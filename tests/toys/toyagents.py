@@ -1,5 +1,6 @@
 """Agents for tests of the harness itself, plugged in as `module:toyagents:NAME`."""
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,12 +23,12 @@ class Adder:
 
 
 class Paced(Adder):
-    """Takes 30 ms a step and adds what its seed says."""
+    """Takes 30 ms a step, or as many seconds as TOY_PACE says, and adds what its seed says."""
 
     name = "paced"
 
     def act(self, history: Sequence[Message], tools: Sequence[ToolSpec], *, seed: int) -> Action:
-        time.sleep(0.03)
+        time.sleep(float(os.environ.get("TOY_PACE", "0.03")))
         number = seed % 3 * int(history[0].content.split("toy_")[1].split(".")[0])
         return Action(tool_calls=(ToolCall(id="call_0", name="add", arguments={"number": number}),))
 
