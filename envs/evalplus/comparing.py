@@ -12,6 +12,7 @@ builtin it holds, or fails, and `find_zero` is checked on the coefficients that 
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
@@ -31,7 +32,7 @@ class _Odd:
     """Stands for a result of a type that has no form outside the jail."""
 
 
-class _Comparing:
+class _Comparing(ABC):
     """What both graders share. One object judges one set of tests of one task."""
 
     def __init__(self, problem: Problem, tests: TestSet, references: References) -> None:
@@ -59,8 +60,9 @@ class _Comparing:
         """An array that numpy would spread over the whole of what is expected."""
         return values.array_items(out) > 1 and values.spreads_too_far(out, self._references.value(index))
 
+    @abstractmethod
     def _holds(self, index: int, out: Any) -> bool:
-        raise NotImplementedError
+        """Whether a decoded result is the expected one, by this grader's rules."""
 
     def _same_bytes(self, index: int, result: CallResult) -> bool:
         """The same bytes are the same value, unless there is a NaN in it."""
